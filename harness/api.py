@@ -23,20 +23,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack
 
-from harness.analysis.comparable import read_run, refuse_unknown
-from harness.analysis.run_comparison import ComparisonOptions, compare_runs
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.executor import execute_all
 from harness.engine.infrastructure import set_copies_aside
 from harness.engine.models import Resources, ignored_urls
 from harness.engine.preparation import prepare_all, prepare_data
-from harness.engine.run_files import read_runs, registered, run_named, runs_named
-from harness.errors import ConfigError, HarnessError, UserError, for_python, nearest
+from harness.engine.run_files import read_runs, registered, run_named
+from harness.errors import ConfigError, HarnessError, UserError, for_python, nearest, refuse_unknown
 from harness.execution import executing
 from harness.plugin_loader import register
-from harness.results import ComparisonResult, RunResult
-from harness.store.run_folder import RunFolder
+from harness.results import RunResult
 from harness.store.runs import set_aside
 from harness.terminal.console import say
 from harness.terminal.display import Display
@@ -302,42 +299,6 @@ def open_run(name: str) -> RunResult:
         0.8269230769230769
     """
     return RunResult(run_named(name, Settings()))
-
-
-def compare(
-    *runs: RunResult | str, score: str = "", by: str = "", round: int | None = None
-) -> ComparisonResult:
-    """Compare runs with the first of them, instance by instance, and return the comparison.
-
-    Args:
-        runs: Two or more runs. Each is a `RunResult`, or a name or path for `open_run`. The name or
-            path of a run file with variants stands for all of its runs.
-        score: Score to use (default: the task's primary metric).
-        by: Label whose groups are also compared.
-        round: Use each sample's last round up to this one (default: its last round).
-
-    Raises:
-        ConfigError: If there are fewer than two runs, or a score, label or round is unknown.
-        DataMissing: If there is no such run.
-        RunConflict: If the runs cannot be compared.
-
-    Examples:
-        >>> import harness
-        >>> one = harness.run("quickstart", limit=13, progress=False)
-        >>> two = harness.run("quickstart", model="simulated/0.2", limit=13, progress=False)
-        >>> harness.compare(one, two, by="structure")  # doctest: +ELLIPSIS
-        quickstart: SIMULATED
-        ...
-    """
-    settings = Settings()
-    folders: list[RunFolder] = []
-    for run in runs:
-        folders += [run.folder] if isinstance(run, RunResult) else runs_named([run], settings)
-    if len(folders) < 2:
-        raise ConfigError("Fewer than two runs to compare.", "Pass two or more, or their names.")
-    comparison = ComparisonOptions(score=score, round=round, by=by)
-    with for_python():
-        return ComparisonResult(compare_runs([read_run(folder) for folder in folders], comparison))
 
 
 def checker(function: Callable[..., Any] | None = None, *, version: str = "") -> Callable[..., Any]:

@@ -11,7 +11,7 @@ import contextlib
 import importlib
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from difflib import get_close_matches
@@ -200,6 +200,12 @@ def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:
     if close:
         return f"Did you mean {prefix + close[0]!r}?"
     return f"Valid names: {', '.join(choices)}." if choices else ""
+
+
+def refuse_unknown(name: str, names: Collection[str], problem: str) -> None:
+    """Raise ConfigError, suggesting the nearest name, if ``name`` is not empty or in ``names``."""
+    if name and name not in names:
+        raise ConfigError(problem, nearest(name, names))
 
 
 def _close(name: str, choices: Iterable[str]) -> list[str]:

@@ -125,9 +125,15 @@ class Plugin:
         summary: What the plug-in is for, in one line.
         requires: The plug-ins whose modules it imports, by the names of their entry points.
         api: Functions of the Python API, by name: ``harness.NAME``.
+        results: Classes of what these functions and `harness.results.RunResult` return, by name:
+            ``harness.results.NAME``.
         cautions: Functions that take a run's `harness.store.index.AttemptIndex`, and return a
             sentence for each problem that its answers show, such as ignored decoding parameters.
             They are not called for simulated answers.
+        measurements: Functions that compute fields of a run's `harness.analysis.metrics.Metrics`,
+            by field. They take the `harness.store.run_folder.RunFolder`, the
+            `harness.store.columns.AttemptTable`, and the `harness.store.index.AttemptIndex`, which
+            is None if only the table shall be read, and return the value or None.
         figures: The functions that write figures for other verbs, as the report's do.
         section_builders: Functions that build something from a section of a run file, by its key:
             ``panels`` (`harness.engine.judges.JudgePanel`), ``polish``
@@ -137,8 +143,10 @@ class Plugin:
             (`harness.tasks.jsonl.question_form.QuestionForm`) and ``user``
             (`harness.engine.job.PlayedUser`).
         table_figures: Kinds of figures in tables (`FigureKind`).
-        suite_documents: A function that builds the table of models and benchmarks, which is shown
-            of runs of several tasks (`harness.report.runs.suite_document`).
+        suite_documents: Functions that build documents about several runs, given their folders:
+            ``suite`` the table of models and benchmarks of runs of several tasks
+            (`harness.report.runs.suite_document`), and ``variants`` the comparison of the variants
+            of a run file (`harness.report.runs.variants_document`).
         call_layers: Functions that build what it changes in how calls are made, by name
             (`harness.engine.infrastructure`).
         sections: The types of keys of run files that the core leaves to plug-ins, by key.
@@ -190,10 +198,12 @@ class Plugin:
     checkups: Members = field(default_factory=dict)
     run_copies: Members = field(default_factory=dict)
     sections: Members = field(default_factory=dict)
+    measurements: Members = field(default_factory=dict)
     cautions: Members = field(default_factory=dict)
     preparations: Members = field(default_factory=dict)
     run_steps: Members = field(default_factory=dict)
     api: Members = field(default_factory=dict)
+    results: Members = field(default_factory=dict)
     figures: Members = field(default_factory=dict)
     table_figures: Members = field(default_factory=dict)
     suite_documents: Members = field(default_factory=dict)

@@ -6,32 +6,25 @@ import contextlib
 import importlib
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
-from warnings import warn
+from typing import Any, Literal
 
-from harness.analysis.comparable import read_run
-from harness.analysis.exported_run import ExportedRows, exported_run
-from harness.analysis.gate import Decision, Gate, Outcome, check_runs
 from harness.analysis.metrics import Metrics
-from harness.analysis.run_comparison import RunComparison
 from harness.analysis.summary import measure
 from harness.config.run_file import RunFile
-from harness.config.settings import Settings
 from harness.engine.resolving import row_fields
-from harness.engine.run_files import check_section, run_named
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, DataMissing
+from harness.plugin_loader import Kind
 from harness.records import Attempt
-from harness.report.comparison import comparison_document
-from harness.report.gate import gate_document, gate_line
 from harness.report.run_tables import run_document
-from harness.report.runs import suite_document
 from harness.report.table import TableDocument
 from harness.report.terminal import terminal
 from harness.report.text import interval, with_error
+from harness.store.index import AttemptIndex
+from harness.store.lost_lines import warn_of_missing
 from harness.store.run_folder import RunFolder
 
 WIDTH = 120  # of a table in a notebook, in characters
@@ -72,7 +65,8 @@ class RunResult:
         Raises:
             DataMissing: If there are none.
         """
-        return [attempt for rounds in self._rounds() for attempt in rounds]
+        index = recorded_attempts(self.folder)
+        return list(index.read(Attempt, index.rows_by_name(row_fields(self.folder))))
 
     def samples(self) -> list[Attempt]:
         """Return the last attempt of each sample, in the order of `attempts`.
@@ -80,11 +74,10 @@ class RunResult:
         Raises:
             DataMissing: If there are no attempts.
         """
-        return [rounds[-1] for rounds in self._rounds()]
-
-    def _rounds(self) -> Iterator[list[Attempt]]:
-        run = replace(exported_run(self.folder), rows=row_fields(self.folder))
-        return run.samples(Attempt)
+        index = recorded_attempts(self.folder)
+        rows = index.rows_by_name(row_fields(self.folder))
+        is_last = index.attempts.is_last_round()[rows]
+        return list(index.read(Attempt, rows[is_last]))
 
     def to_frame(self, *, attempts: bool = False) -> Any:
         """Return a data frame with a row per sample. Its columns are those of ``harness export``.
@@ -103,8 +96,7 @@ class RunResult:
             >>> frame = run.to_frame()  # doctest: +SKIP
             >>> frame.groupby("group_structure")["passed"].mean()  # doctest: +SKIP
         """
-        rows = _rows([self], attempts)
-        return _frame(list(rows), rows.columns)
+        return exported_frame([self], attempts)
 
     def check(
         self,
@@ -117,7 +109,7 @@ class RunResult:
         by: str = "",
         max_unjudged: float | None = None,
         too_few: Literal["pass", "fail"] | None = None,
-    ) -> GateResult:
+    ) -> Any:
         """Return the decisions on the run's bounds, as ``harness check`` does.
 
         Without ``min``, ``max`` and ``baseline``, the run file's section ``check`` applies, and
@@ -150,7 +142,7 @@ class RunResult:
             'too few to tell'
         """
         path = str(baseline.path) if isinstance(baseline, RunResult) else baseline
-        arguments: dict[str, Any] = {
+        bounds: dict[str, Any] = {
             "min": dict(min or {}),
             "max": dict(max or {}),
             "baseline": path,
@@ -160,9 +152,8 @@ class RunResult:
             "max_unjudged": max_unjudged,
             "too_few": too_few,
         }
-        bounds = check_section(self.config, arguments, "min={'pass_rate': 0.9}")
-        [gate] = check_runs([(self.folder, bounds)], partial(run_named, settings=Settings()))
-        return GateResult(gate)
+        decisions: Any = Kind("results").load("GateResult")
+        return decisions.of(self, bounds)
 
     def __repr__(self) -> str:
         metrics = self.metrics
@@ -178,10 +169,10 @@ class RunResult:
         return f"RunResult({self.name!r}, {text})"
 
     def _repr_html_(self) -> str:
-        return _text(run_document(self.metrics), html=True)
+        return displayed(run_document(self.metrics), html=True)
 
 
-class _TableResult(ABC):
+class TableResult(ABC):
     """A result that a terminal or notebook displays as tables."""
 
     @property
@@ -197,140 +188,42 @@ class _TableResult(ABC):
         """
         records = list(self.document.records or ())
         columns = dict.fromkeys(key for record in records for key in record)
-        return _frame([[record.get(key) for key in columns] for record in records], columns)
+        return data_frame([[record.get(key) for key in columns] for record in records], columns)
 
     def __repr__(self) -> str:
-        return _text(self.document)
+        return displayed(self.document)
 
     def _repr_html_(self) -> str:
-        return _text(self.document, html=True)
+        return displayed(self.document, html=True)
 
 
-@dataclass(frozen=True, repr=False)
-class ComparisonResult(_TableResult):
-    """Runs that are compared with a baseline. ``found`` holds all figures."""
+def recorded_attempts(folder: RunFolder) -> AttemptIndex:
+    """Return the index of a run's attempts, with a warning if some are missing.
 
-    found: RunComparison
-
-    @cached_property
-    def document(self) -> TableDocument:
-        """The tables and notes of the comparison."""
-        return comparison_document(self.found)
-
-
-EvaluationRows = Literal["results", "differences", "ranks", "correlations", "samples", "attempts"]
-
-_CI95 = ("ci95_low", "ci95_high")
-_SUITE_ROWS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "results": ("value", ("model", "benchmark", "score", "value", *_CI95, "n")),
-    "differences": (
-        "difference",
-        ("model", "benchmark", "score", "value", *_CI95, "p_value", "p_adjusted", "n"),
-    ),
-    "ranks": ("average_rank", ("model", "value", *_CI95)),
-    "correlations": ("tau_b", ("benchmark", "value", "n")),
-}
-"""For each kind of row of an evaluation: its name in the document's records, and its columns."""
-
-
-@dataclass(frozen=True, repr=False)
-class EvaluationResult(_TableResult):
-    """The runs of an evaluation by "TASK.MODEL", one per model and benchmark.
-
-    If the budget was spent before a run started, that run is omitted.
+    Raises:
+        DataMissing: If there are none.
     """
-
-    runs: Mapping[str, RunResult]
-
-    @property
-    def run(self) -> RunResult:
-        """The only run of the evaluation.
-
-        Raises:
-            ConfigError: If there are several runs.
-        """
-        if len(self.runs) > 1:
-            problem = f"There are {len(self.runs)} runs."
-            raise ConfigError(problem, f"Choose one of .runs: {', '.join(self.runs)}.")
-        return next(iter(self.runs.values()))
-
-    @cached_property
-    def document(self) -> TableDocument:
-        """The table of models and benchmarks, with its notes."""
-        return suite_document([read_run(run.folder) for run in self.runs.values()])
-
-    def to_frame(self, rows: EvaluationRows = "results") -> Any:
-        """Return a pandas or polars data frame with one kind of row.
-
-        Args:
-            rows: "results" (one row per model and benchmark), "differences" (from the first model,
-                per benchmark), "ranks" (a model's average rank), "correlations" (of two
-                benchmarks), or "samples" or "attempts" of all runs, as `RunResult.to_frame`
-                returns them.
-
-        Raises:
-            ConfigError: If there is no such kind of row, or neither library is installed.
-            DataMissing: If ``rows`` are samples or attempts, and a run has none.
-        """
-        if rows in ("samples", "attempts"):
-            exported = _rows(self.runs.values(), rows == "attempts")
-            return _frame(list(exported), exported.columns)
-        if rows not in _SUITE_ROWS:
-            problem = f"A data frame cannot have the rows {rows!r}."
-            raise ConfigError(problem, nearest(str(rows), get_args(EvaluationRows)))
-        kind, columns = _SUITE_ROWS[rows]
-        every_record = list(self.document.records or ())
-        if any("row" not in record for record in every_record):
-            problem = "No installed plug-in brings the table of models and benchmarks."
-            raise ConfigError(problem, "Choose the rows 'samples' or 'attempts'.")
-        records = [record for record in every_record if record["row"] == kind]
-        cells = [[record[column] for column in columns] for record in records]
-        return _frame(cells, dict.fromkeys(columns))
+    index = AttemptIndex(folder.attempts)
+    if not len(index.attempts):
+        remedy = "Run its run file again: it resumes where it stopped."
+        raise DataMissing(f"The run {folder.name!r} has no attempts to export.", remedy)
+    warn_of_missing(folder, index.attempts)
+    return index
 
 
-@dataclass(frozen=True)
-class GateResult:
-    """The decisions on a run's bounds.
+def exported_frame(runs: Iterable[RunResult], attempts: bool) -> Any:
+    """Return a data frame of runs, with a row per sample or, if ``attempts``, per attempt."""
+    table: Any = Kind("results").load("ExportedRows")
+    rows = table.of([run.folder for run in runs], attempts=attempts)
+    return data_frame(list(rows), rows.columns)
 
-    The object is true if all bounds are met, or if there are too few instances to tell and
-    ``too_few`` is "pass". It is false if too many samples have no verdict.
+
+def data_frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None]) -> Any:
+    """Return rows as a pandas or polars data frame, given the SQL types of their columns.
+
+    Raises:
+        ConfigError: If neither library is installed.
     """
-
-    found: Gate
-
-    @property
-    def outcome(self) -> Outcome:
-        """The worst outcome among the decisions: "failed", "too few to tell", or "passed".
-
-        It is not "passed" if too many samples have no verdict.
-        """
-        return self.found.outcome
-
-    @property
-    def decisions(self) -> Sequence[Decision]:
-        """The decision on each bound."""
-        return self.found.decisions
-
-    def __bool__(self) -> bool:
-        return self.found.result == "passed"
-
-    def __repr__(self) -> str:
-        return gate_line(self.found)
-
-    def _repr_html_(self) -> str:
-        return _text(gate_document([self.found]), html=True)
-
-
-def _rows(runs: Iterable[RunResult], attempts: bool) -> ExportedRows:
-    exported = []
-    for run in runs:
-        rows = row_fields(run.folder, warn)
-        exported.append(replace(exported_run(run.folder), rows=rows))
-    return ExportedRows(exported, attempts=attempts)
-
-
-def _frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None]) -> Any:
-    """Return rows as a data frame. ``columns`` has SQL types."""
     cells = zip(*rows, strict=True) if rows else ([] for _ in columns)
     frame = dict(zip(columns, map(list, cells), strict=True))
     with contextlib.suppress(ImportError):
@@ -343,7 +236,8 @@ def _frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None]) -> 
     raise ConfigError("A data frame needs pandas or polars.", "Install one: pip install pandas")
 
 
-def _text(document: TableDocument, *, html: bool = False) -> str:
+def displayed(document: TableDocument, *, html: bool = False) -> str:
+    """Return a document as a terminal or, if ``html``, a notebook displays it."""
     from rich.console import Console
 
     console = Console(record=True, file=io.StringIO(), width=WIDTH, force_jupyter=False)
@@ -351,3 +245,11 @@ def _text(document: TableDocument, *, html: bool = False) -> str:
     if html:
         return console.export_html(inline_styles=True, code_format=CODE)
     return console.export_text()
+
+
+def __getattr__(name: str) -> Any:
+    """Import the class of a result that a plug-in declares."""
+    results = Kind("results")
+    if name in results.names():
+        return results.load(name)
+    raise AttributeError(f"module 'harness.results' has no attribute {name!r}")

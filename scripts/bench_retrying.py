@@ -23,10 +23,6 @@ from typing import Any
 
 import numpy as np
 
-from harness.analysis.comparable import Variant
-from harness.analysis.comparison import Comparison
-from harness.analysis.p_values import ALPHA
-from harness.analysis.run_comparison import ComparisonOptions, compare_runs
 from harness.analysis.summary import RunFacts, summarise
 from harness.backends.simulated import SimulatedBackend
 from harness.calls.keys import provider_seed
@@ -34,6 +30,10 @@ from harness.config.loading import load
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.resolving import build_task
+from harness.plugins.comparisons.comparable import Variant
+from harness.plugins.comparisons.comparison import Comparison
+from harness.plugins.comparisons.p_values import ALPHA
+from harness.plugins.comparisons.run_comparison import ComparisonOptions, compare_runs
 from harness.records import Decoding, Message, Origin, Request
 from harness.store.calls import NO_CALLS
 from harness.store.columns import AttemptTable, InstanceTable, name_digest

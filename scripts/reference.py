@@ -26,6 +26,7 @@ from harness import records
 from harness.cli import app
 from harness.cli.verbs import all_verbs
 from harness.config import run_file, sections
+from harness.plugins.gate.section import CheckSection
 from harness.records import Decoding, DecodingConstraint
 
 COMMANDS = """
@@ -125,7 +126,7 @@ SECTIONS = {
     "judges": sections.JudgeSection,
     "panels": sections.PanelSection,
     "polish": sections.PolishSection,
-    "check": sections.CheckSection,
+    "check": CheckSection,
 }
 """The sections by their keys in a run file."""
 MORE = {
@@ -166,6 +167,7 @@ WORDS: dict[str, Any] = {
     r"\bfloat\b": "number",
     r"\bbool\b": "true or false",
     r"list of (Judge|Panel)Section": r"list of sections",
+    r"^Bounds$": "section or null",
     r"ReasoningMarks": "keep, or list",
     r"\w+Section|DecodingConstraint|\bPrice\b|^Decoding$": "section",
 }

@@ -39,16 +39,15 @@ from harness.analysis.clustered import (
     clustered_mean,
     clustered_means,
     linearised_share,
-    mean_of_groups,
-    percentile_interval,
     share_interval,
 )
-from harness.analysis.comparison import Comparison, Pairs, compare
-from harness.analysis.gate import Decision, decided
 from harness.analysis.metrics import Interval
-from harness.analysis.p_values import ALPHA
-from harness.analysis.ratios import mean_of_ratios
+from harness.plugins.comparisons.comparison import Comparison, Pairs, compare
 from harness.plugins.comparisons.group_differences import paired as paired_t
+from harness.plugins.comparisons.macro_f1 import mean_of_ratios
+from harness.plugins.comparisons.p_values import ALPHA
+from harness.plugins.comparisons.strata import mean_of_groups
+from harness.plugins.gate.decision import Decision, decided, percentile_interval
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int_]

@@ -8,17 +8,30 @@ first 4 samples passed, and needs a verdict on all 4.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.analysis.clustered import Estimate, clustered_means, over_samples
+from harness.analysis.clustered import (
+    Estimate,
+    clustered_means,
+    linearised_share,
+    over_samples,
+)
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
-from harness.config.run_file import of_k
-from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, InstanceTable, Ints, changes
+from harness.config.sections import of_k
+from harness.store.columns import (
+    NOT_JUDGED,
+    AttemptTable,
+    Bools,
+    InstanceTable,
+    Ints,
+    changes,
+    rows_by,
+)
 
 Key = tuple[str, ...]  # The name of a group for each requested label
 
@@ -65,25 +78,6 @@ def is_share(table: AttemptTable, score: str) -> bool:
         return table.shares[score]
     _, values = values_of(table, score)
     return bool(np.all((values >= 0) & (values <= 1)))
-
-
-def explained(scores: str) -> list[str]:
-    """Return a list with a note on scores of k samples, or [] if ``scores`` names no such score."""
-    note = (
-        "pass@k, pass^k: probability that at least one, or all, of k samples pass (unbiased). "
-        "any@k: whether one of the first k passes. Instances with fewer verdicts are excluded."
-    )
-    return [note] if any(of_k(score)[1] for score in scores.split(" and ")) else []
-
-
-def most_samples(attempts: AttemptTable) -> int:
-    """Return the largest number of samples of any instance, or 0 for an empty table."""
-    return int(np.bincount(attempts.instance[attempts.sample_starts()]).max(initial=0))
-
-
-def has_score(table: AttemptTable, score: str) -> bool:
-    """Return whether a table has a score."""
-    return score in (PASS_RATE, *table.scores) or 0 < of_k(score)[1] <= most_samples(table)
 
 
 def scored(samples: AttemptTable, score: str) -> AttemptTable:
@@ -220,15 +214,6 @@ def values_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, Samp
     return {groups.names[number]: mean for number, mean in means.items()}
 
 
-def instances_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, int]:
-    """Count instances with a value of a score, by group (without labels: the group ``()``)."""
-    groups = Groups.by(samples.instances, *labels)
-    has_value, _ = values_of(samples, score)
-    group = groups.of_instance[np.unique(samples.instance[has_value])]
-    counts = np.bincount(group[group >= 0], minlength=len(groups.names)).tolist()
-    return dict(zip(groups.names, counts, strict=True))
-
-
 def value_of(samples: AttemptTable, score: str) -> SampleStatistic:
     """Return the mean of a score (or `PASS_RATE`) over all samples."""
     return values_by(samples, score)[()]
@@ -248,3 +233,52 @@ def group_codes(
     names = sorted({key for key in keys if key})
     number = {key: place for place, key in enumerate(names)}
     return np.array([number.get(key, -1) for key in keys], dtype=np.int32), names
+
+
+def weighted_means(
+    samples: AttemptTable, score: str, weight: str, *labels: str
+) -> dict[Key, SampleStatistic]:
+    """Return the mean of ``score``, weighted by the score ``weight``, by group of ``labels``."""
+
+    def figure(rows: AttemptTable) -> SampleStatistic:
+        values, weights, clusters = values_of_both(rows, score, weight)
+        share = is_share(rows, score)
+        return ratio_of_sums(weights * values, weights, clusters, len(rows), share=share)
+
+    return by_group(samples, labels, figure)
+
+
+def by_group(
+    samples: AttemptTable,
+    labels: tuple[str, ...],
+    figure: Callable[[AttemptTable], SampleStatistic],
+) -> dict[Key, SampleStatistic]:
+    """Return a figure of the samples in each group of ``labels``."""
+    groups = Groups.by(samples.instances, *labels)
+    by_number = rows_by(groups.of_instance[samples.instance], len(groups.names))
+    return {groups.names[number]: figure(samples.take(rows)) for number, rows in by_number}
+
+
+def values_of_both(
+    rows: AttemptTable, first: str, second: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64], Ints]:
+    """Return the values of two scores and the clusters of the rows that have both."""
+    both = rows.take(values_of(rows, first)[0] & values_of(rows, second)[0])
+    _, values = values_of(both, first)
+    _, second_values = values_of(both, second)
+    return values.astype(np.float64), second_values.astype(np.float64), both.cluster
+
+
+def ratio_of_sums(
+    numerators: NDArray[np.float64],
+    denominators: NDArray[np.float64],
+    clusters: Ints,
+    n_samples: int,
+    *,
+    share: bool,
+) -> SampleStatistic:
+    """Return one sum divided by another, with ``n_samples`` less the summed ones as missing."""
+    if not denominators.sum():
+        return SampleStatistic(missing=n_samples)
+    estimate = linearised_share(numerators, denominators, clusters)
+    return over_samples(estimate.share() if share else estimate.number(), n_samples)

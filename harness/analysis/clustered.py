@@ -7,28 +7,20 @@ on the recorded gpt-4 COLLIE answers). An unknown standard error is None.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import inf, isinf, sqrt
+from math import inf
 from typing import Any
 
 import numpy as np
 from msgspec import structs
 from numpy.typing import NDArray
 
+from harness.analysis.distributions import beta_quantile, normal_quantile, t_quantile, t_tail
 from harness.analysis.metrics import Interval, SampleStatistic, Statistic
-from harness.analysis.p_values import (
-    beta_quantile,
-    normal_quantile,
-    t_quantile,
-    t_tail,
-)
 from harness.store.columns import changes
 
 ROUNDING = 1e-12  # Standard errors below this are rounding errors of a sum that is exactly zero
-
-SMALL_GROUP = 6  # clusters below which a group's own variance is too uncertain (`mean_of_groups`)
 
 _BLOCK = 1 << 16  # values at a time, because floats of all of them would take much memory
 
@@ -47,7 +39,7 @@ class Estimate:
     n: int = 0
     n_clusters: int = 0
     degrees: float | None = None  # degrees of freedom of t; None if the error is unknown
-    informative: float = inf  # degrees of freedom of the clusters' totals (`_informative_degrees`)
+    informative: float = inf  # degrees of freedom of the clusters' totals (`informative_degrees`)
     kish: float = 0.0  # effective size if each cluster is one observation (Kish 1965)
     largest: float = inf  # upper bound on the effective size: n for verdicts
 
@@ -163,34 +155,6 @@ def share_interval(mean: float, size: float, comparisons: int = 1) -> Interval:
     return low, high
 
 
-def percentile_interval(
-    ordered: NDArray[np.float64], q: float, effective_n: float | None, decisions: int = 1
-) -> Interval | None:
-    """Return the interval of a percentile, between two order statistics, or None if there are few.
-
-    It consists of the bounds for which the share of values within them, by its exact interval, may
-    be ``q``, so that it contains a bound if and only if the decision on the bound is open.
-
-    Args:
-        ordered: (n,) The values in ascending order, infinite where only a lower bound is known.
-        q: The percentile as a share, from 0 to 1.
-        effective_n: The number of independent values that are as informative (`Estimate`).
-        decisions: The number of decisions made together, for which it is widened (Bonferroni).
-    """
-    if effective_n is None:
-        return None
-    n = len(ordered)
-
-    def ends(within: int) -> Interval:
-        return share_interval(within / n, effective_n, decisions)
-
-    first = bisect_left(range(n + 1), True, key=lambda within: ends(within)[1] >= q)
-    last = bisect_left(range(n + 1), True, key=lambda within: ends(within)[0] >= q)
-    if first == 0 or last > n or isinf(ordered[last - 1]):
-        return None
-    return float(ordered[first - 1]), float(ordered[last - 1])
-
-
 def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
     """Estimate the mean of (n,) values, given the (n,) indices of their clusters.
 
@@ -244,7 +208,7 @@ def clustered_means(
     clustered = _stderrs(np.add.reduceat(squared_totals, starts), n_units, n)
     squares = np.add.reduceat(totals(2), starts)
     naive = _stderrs(squares, n, n)
-    informative = _informative_degrees(squared_totals, starts)
+    informative = informative_degrees(squared_totals, starts)
     kish = n**2 / np.add.reduceat(sizes.astype(np.float64) ** 2, starts)
     verdicts = squares >= n * means * (1 - means) * (1 - 1e-9)  # the largest spread in [0, 1]
     largest = np.where(verdicts, n, inf)
@@ -261,95 +225,6 @@ def clustered_means(
     return dict(zip(group[starts].tolist(), estimates, strict=True))
 
 
-def mean_of_groups(
-    values: NDArray[Any], clusters: NDArray[Any], group: NDArray[np.integer]
-) -> Estimate:
-    """Estimate the mean over groups, each with equal weight, of the means of their values.
-
-    The groups are fixed, and clusters are sampled within them (strata). The variance is the sum of
-    the squares of the clusters' influences on the mean, with the factor m / (m - 1) in a group of m
-    clusters. If no cluster is in several of the G groups, this is the sum of the groups' variances
-    over G^2. The degrees of freedom are those of a sum of variances v with f degrees each (Welch
-    1947, Biometrika 34), sum(v)^2 / sum(v^2 / (f + 2)) - 2. Groups that share clusters form one
-    term of the sums, with the degrees of the group that has the fewest.
-
-    A few clusters may agree by chance, and a group of them would then seem free of error. If groups
-    with fewer than `SMALL_GROUP` clusters, none of which is in another group, have less variance in
-    total than by the variance of a cluster pooled over all such groups, large and small, that is
-    used instead, with its degrees. It changes nothing if all groups are small and of equal size.
-
-    The variance of a group with a single cluster is unknown. Such groups are pooled, and centred at
-    the mean over all groups (as by "adjust" in R's survey package), which is conservative. If every
-    group is one whole cluster, this treats the groups as a random sample, with G - 1 degrees.
-
-    Args:
-        values: (n,) The values.
-        clusters: (n,) The indices of the values' clusters.
-        group: (n,) The indices of the values' groups.
-    """
-    clusters = np.unique(clusters, return_inverse=True)[1]
-    _, first_value, group = np.unique(group, return_index=True, return_inverse=True)
-    keys, unit = np.unique(group << 32 | clusters, return_inverse=True)
-    strata = list(clustered_means(values, unit, keys >> 32).values())
-    means = np.array([estimate.mean for estimate in strata])
-    mean = float(means.mean())
-    n = len(values)
-    n_clusters = int(clusters.max()) + 1
-    if n_clusters < 2:
-        return Estimate(mean, n=n, n_clusters=n_clusters)
-    single = np.array([estimate.n_clusters == 1 for estimate in strata])
-    pooled = single[group]
-    strata.append(clustered_mean(means[single], (keys & 0xFFFFFFFF)[single[keys >> 32]]))
-    m = np.array([estimate.n_clusters or 1 for estimate in strata])
-    degrees = np.array([estimate.degrees or 1 for estimate in strata])
-    stratum = np.where(pooled, len(single), group)
-    influence = (values - np.where(pooled, mean, means[group])) / np.bincount(group)[group]
-    influence *= np.sqrt(m / np.maximum(m - 1, 1))[stratum] / len(single)
-    term = merged(stratum, clusters)
-    of_cluster = np.zeros(n_clusters, np.intp)
-    of_cluster[clusters] = term
-    squares = np.square(np.bincount(clusters, influence))
-    v = np.bincount(of_cluster, squares)
-    f = np.full(len(v), inf)
-    np.minimum.at(f, term, degrees[stratum])
-    size = np.bincount(of_cluster)
-    own = np.bincount(term[first_value]) == 1  # neither merged nor the pooled single clusters
-    donor_degrees = np.where(own & (size > 1), f, 0)
-    small = own & (size < SMALL_GROUP)
-    if donor_degrees.any() and small.any():
-        pooled = (v * size * donor_degrees).sum() / donor_degrees.sum()
-        borrowed = (pooled / size[small]).sum()
-        if borrowed > v[small].sum() * (1 + 1e-9):
-            v = np.append(v[~small], borrowed)
-            f = np.append(f[~small], donor_degrees.sum())
-    free = v.sum() ** 2 / (v**2 / (f + 2)).sum() - 2 if v.any() else f.sum()
-    return Estimate(
-        mean,
-        stderr=sqrt(v.sum()),
-        n=n,
-        n_clusters=n_clusters,
-        degrees=float(np.clip(free, f.min(), f.sum())),
-        informative=float(_informative_degrees(squares, np.zeros(1, np.intp))[0]),
-        kish=_kish(clusters, 1 / np.bincount(group)[group]),
-        largest=float(n) if np.isin(values, (0, 1)).all() else inf,
-    )
-
-
-def merged(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-    """Return n values' units, merged so that values that share a unit in either stay together."""
-    if len(first) == 0:
-        return first
-    unit = first.copy()
-    before = second
-    while (unit != before).any():
-        before = unit
-        for units in (second, first):  # all values in a unit get the lowest number among them
-            lowest = np.full(int(units.max()) + 1, first.max())
-            np.minimum.at(lowest, units, unit)
-            unit = lowest[units]
-    return np.unique(unit, return_inverse=True)[1].astype(np.int32)
-
-
 def _stderrs(
     squares: NDArray[Any], units: NDArray[np.integer], n: NDArray[np.integer]
 ) -> list[float | None]:
@@ -358,7 +233,7 @@ def _stderrs(
     return [stderr if n_units > 1 else None for stderr, n_units in pairs]
 
 
-def _informative_degrees(
+def informative_degrees(
     squares: NDArray[np.float64], starts: NDArray[np.intp]
 ) -> NDArray[np.float64]:
     """Return the degrees of freedom of each part's sum of squared cluster totals v.
@@ -374,7 +249,8 @@ def _informative_degrees(
     return 3 / np.where(concentration > 0, concentration, 1.0) - 2
 
 
-def _kish(clusters: NDArray[np.integer], weights: NDArray[np.float64]) -> float:
+def kish_size(clusters: NDArray[np.integer], weights: NDArray[np.float64]) -> float:
+    """Return the effective size of values, each cluster being one observation (Kish 1965)."""
     totals = np.bincount(clusters, weights)
     return float(totals.sum() ** 2 / np.square(totals).sum())
 
@@ -400,7 +276,7 @@ def linearised_share(
     share = float(numerators.sum() / denominators.sum())
     influence = (numerators - share * denominators) / denominators.mean()
     estimate = clustered_mean(influence, clusters)
-    kish = _kish(np.unique(clusters, return_inverse=True)[1], denominators)
+    kish = kish_size(np.unique(clusters, return_inverse=True)[1], denominators)
     return replace(estimate, mean=share, naive_stderr=None, kish=kish, largest=inf)
 
 

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, TypeVar
 
+import msgspec
 import numpy as np
 from msgspec import Struct
-from msgspec.json import Decoder
 from numpy.typing import NDArray
 
-from harness.analysis.comparable import Run
-from harness.analysis.constraints import ScoreDetails
-from harness.records import OUTCOMES, Outcome, with_example
-from harness.store.columns import AttemptTable, Bools
+from harness.records import OUTCOMES, Outcome
 from harness.store.index import AttemptIndex
-from harness.store.judgements import FAILED, Judgement, read_register
-from harness.store.run_folder import RunFolder
 from harness.wording import one_line
 
 FENCE_HINT = "If the JSON is in a ``` block, add extraction: fence to the check json_schema."
@@ -33,16 +27,52 @@ _NO_VERDICT = {
 }
 
 
-class FailedAttempt(Struct, frozen=True):
-    """A failed attempt, or a failed call (outcome ``error``), with the reason."""
+LONGEST = 300  # Maximum characters of a label, group, kind or reason of a constraint
 
-    instance: str
-    sample: int
-    round: int
-    outcome: Outcome
-    reason: str
-    answer: str | None
-    exception: str = ""  # in the application's code: "KeyError at app.py:12"
+
+class ListedConstraint(Struct, gc=False):
+    """A constraint on an answer, as listed in a score's ``details.constraints``."""
+
+    constraint: str  # its text
+    passed: bool | None
+    observed: Any = None
+    target: Any = None
+    kind: str = ""  # its text without the values
+    reason: str = ""
+    probability: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None  # of yes, by a judge
+    rule: Any = None  # a rule checker's verdict on a judge's criterion
+    decided_by: Any = None  # "rule" if a rule decided instead of the judge, in earlier runs
+    groups: Any = None  # the constraint's groups by label
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The constraint's groups by label. Only strings are kept, cut to `LONGEST`."""
+        groups = self.groups.items() if isinstance(self.groups, dict) else ()
+        texts = ((label, group) for label, group in groups if isinstance(group, str))
+        return {label[:LONGEST]: group[:LONGEST] for label, group in texts}
+
+
+class _Details(Struct, gc=False):
+    constraints: list[ListedConstraint] = []
+
+
+class ScoreDetails(Struct, gc=False):
+    """A score whose details, which may list constraints, are not decoded yet."""
+
+    value: Any = None
+    passed: bool | None = None
+    reason: str = ""
+    details: msgspec.Raw = msgspec.Raw(b"{}")
+
+    def constraints(self) -> list[ListedConstraint]:
+        """Return the listed constraints, or [] if the details have another form."""
+        try:
+            return _DETAILS.decode(self.details).constraints
+        except (msgspec.MsgspecError, RecursionError):
+            return []
+
+
+_DETAILS = msgspec.json.Decoder(_Details)
 
 
 class FailedLine(Struct, gc=False):
@@ -64,13 +94,6 @@ class FailedLine(Struct, gc=False):
 
 
 S = TypeVar("S", bound=FailedLine)
-
-
-class AnswerLine(FailedLine, gc=False):
-    """The fields of an attempt's line that show its prompt, answer and verdict."""
-
-    passed: bool | None = None
-    request: dict[str, Any] = {}
 
 
 def reasons(scores: Mapping[str, ScoreDetails]) -> str:
@@ -100,38 +123,6 @@ def read_failed_lines(
     yield from zip(rows.tolist(), read_deciding(index, FailedLine, rows), strict=True)
 
 
-def read_failed(index: AttemptIndex, first: Iterable[str] = ()) -> list[FailedAttempt]:
-    """Return a run's failed attempts, sorted as by `AttemptIndex.rows_by_name`.
-
-    Their reasons leave out judges that do not decide what passes.
-    """
-    return [
-        FailedAttempt(
-            *(line.instance, line.sample, line.round, line.outcome, line.reason, line.text),
-            exception=line.exception,
-        )
-        for _, line in read_failed_lines(index, index.rows_by_name(first))
-    ]
-
-
-def by_reason(attempts: Iterable[FailedAttempt]) -> list[tuple[int, Outcome, str]]:
-    """Return how many attempts failed for each reason, with the outcome, the most frequent first.
-
-    Reasons that differ only in numbers count as one, and so do exceptions of the same type that
-    were raised in the same line.
-    """
-    counts = Counter[tuple[Outcome, str]]()
-    texts: dict[tuple[Outcome, str], str] = {}
-    for attempt in attempts:
-        text = without_values(attempt.reason)
-        kind = attempt.outcome, attempt.exception or text
-        if attempt.exception:
-            text = with_example(attempt.exception, one_line(attempt.reason))
-        texts.setdefault(kind, text)
-        counts[kind] += 1
-    return [(n, kind[0], texts[kind]) for kind, n in counts.most_common()]
-
-
 def fence_hint(index: AttemptIndex, settings: object) -> str:
     """Return `FENCE_HINT`, or "" if extraction is set or no unparseable answer has a ``` block."""
     if "extraction" in str(settings):
@@ -152,86 +143,3 @@ def without_values(reason: str) -> str:
     "N lines do not match '[a-z]{2}'"
     """
     return VALUE.sub(lambda match: "N" if match[0].isdigit() else match[0], one_line(reason))
-
-
-class Unjudged(Struct, frozen=True, kw_only=True):
-    """Counts of the samples whose last round lacks a verdict, or a score that it should have."""
-
-    run: str
-    n_samples: int  # all samples of the run
-    failed_calls: int
-    no_judgement: int  # answers whose judgement failed or is missing, which a repeat judges
-    final: int = 0  # answers that were judged without a verdict, which a repeat does not retry
-    allowed: bool  # whether the share of all these samples is at most ``max_unjudged``
-
-    @property
-    def n(self) -> int:
-        """The number of samples that lack a verdict or a score."""
-        return self.failed_calls + self.no_judgement + self.final
-
-
-def unjudged(folder: RunFolder, run: Run, scores: Sequence[str], allowed: float) -> Unjudged:
-    """Count the samples of a run that should have one of the ``scores`` but lack it.
-
-    ``allowed`` is the share of samples that may lack a score.
-    """
-    variant, table = run
-    last = table.is_last_round()
-    lacking = np.zeros(len(table), np.bool_)
-    without_judgement = set[int]()
-    for score in scores:
-        absent = last & _lacks(folder, table, score)
-        lacking |= absent
-        if absent.any():
-            rows = np.flatnonzero(absent).tolist()
-            without_judgement |= _without_judgement(folder, score).intersection(rows)
-    n = int(lacking.sum())
-    n_samples = int(last.sum())
-    failed = int((table.outcome[lacking] == OUTCOMES.index("error")).sum())
-    return Unjudged(
-        run=variant.name,
-        n_samples=n_samples,
-        failed_calls=failed,
-        no_judgement=len(without_judgement),
-        final=n - failed - len(without_judgement),
-        allowed=n <= allowed * n_samples,
-    )
-
-
-def _without_judgement(folder: RunFolder, score: str) -> set[int]:
-    """Return the rows of attempts for which a needed judgement is missing or has failed."""
-    registered = read_register(folder.path).judges
-    judge = score.partition(".")[0]
-    judges = [judge, *registered[judge].members] if judge in registered else deciding(folder)
-    return {*AttemptIndex(folder.attempts).owed_judgements(judges, FAILED)}
-
-
-def deciding(folder: RunFolder) -> list[str]:
-    """Return the names of a run's judges and panels that decide what passes."""
-    judges = read_register(folder.path).judges
-    return [name for name, judge in judges.items() if judge.decides]
-
-
-def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:
-    """Return an (n,) mask of the attempts that lack the score or, for a pass rate, a verdict.
-
-    If an answer has a verdict and no needed judgement has failed, the score does not apply to it.
-    """
-    if score not in table.scores:
-        return ~table.judged
-    absent = ~table.measured(score)
-    if not absent.any():
-        return absent
-    index = AttemptIndex(folder.attempts)
-    judge = score.partition(".")[0]
-    registered = index.register.judges
-    if judge not in registered:
-        return absent & ~table.judged
-    rows = np.flatnonzero(absent & table.judged)
-    judges = registered[judge].members or (judge,)
-    for row, judgements in zip(
-        rows, index.said(rows, Decoder(Judgement).decode, judges), strict=True
-    ):
-        has_failed = any(judgement and judgement.outcome in FAILED for judgement in judgements)
-        absent[row] = has_failed
-    return absent

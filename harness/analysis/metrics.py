@@ -18,6 +18,7 @@ from harness.store.json_lines import UNREADABLE
 
 PASS_RATE = "pass_rate"  # noqa: S105 (not a password)
 """The name that stands for the verdict (pass or fail) where the name of a score is expected."""
+MOST_UNJUDGED = 0.05  # share of samples or pairs without a verdict that is worth a warning
 MOST_SHOWN = 4  # scores in the short text of a run's metrics
 
 Interval = tuple[float, float]

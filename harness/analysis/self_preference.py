@@ -8,7 +8,7 @@ not changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
 
@@ -42,22 +42,6 @@ def notes(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
             finding = f"the panel {name!r} has the judge {' and '.join(related)}"
         warnings.append(f"self-preference: {finding}, of the model's own family ({judge.family})")
     return warnings
-
-
-def unequal(runs: Sequence[tuple[str, Metrics]]) -> Iterator[str]:
-    """Yield a warning for each judge that shares a family with some but not all judged models."""
-    for judge in dict.fromkeys(name for _, metrics in runs for name in metrics.judges):
-        judged = [(run, metrics.judges[judge]) for run, metrics in runs if judge in metrics.judges]
-        related = {run: member.family for run, member in judged if member.family is not None}
-        others = [run for run, member in judged if member.family is None]
-        if related and others:
-            what = "panel" if judged[0][1].of else "judge"
-            shared = ", ".join(dict.fromkeys(related.values()))
-            yield (
-                f"The {what} {judge!r} shares a family ({shared}) with the model of "
-                f"{', '.join(related)} but not with that of {', '.join(others)}: it may prefer its "
-                "own kind."
-            )
 
 
 _NAMES = yaml.safe_load(Path(__file__).with_name("families.yaml").read_text("utf-8"))

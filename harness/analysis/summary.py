@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -19,10 +19,9 @@ from harness.analysis.breakdown import (
     pass_at_k,
     pass_hat_k,
     scored,
-    value_of,
+    weighted_means,
 )
 from harness.analysis.clustered import Estimate, clustered_means, over_samples
-from harness.analysis.comparison import compare, pair
 from harness.analysis.metrics import (
     PASS_RATE,
     Group,
@@ -30,19 +29,15 @@ from harness.analysis.metrics import (
     Mean,
     Metrics,
     Rate,
-    ReferenceScore,
     Rounds,
     SampleStatistic,
     TurnRate,
     from_json,
 )
-from harness.analysis.positions import read_positions
-from harness.analysis.ratios import weighted_means
 from harness.analysis.run_display import read_display
 from harness.analysis.self_preference import common_family
 from harness.declarations import declared_members
 from harness.records import OUTCOMES, CallFigures, Outcome
-from harness.scoring import CHOICE
 from harness.store.aggregates import read_aggregates
 from harness.store.calls import NO_CALLS, RunCalls, read_calls
 from harness.store.columns import AttemptTable, changes
@@ -51,7 +46,7 @@ from harness.store.index import AttemptIndex, read_attempts
 from harness.store.json_lines import reading
 from harness.store.judgements import RegisteredJudge, read_register
 from harness.store.lost_lines import is_unchanged, refuse_changed_settings, warn_of_loss
-from harness.store.run_folder import RunFolder, references_folder
+from harness.store.run_folder import RunFolder
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
@@ -90,10 +85,6 @@ def measure(
     """
     manifest = folder.read_manifest()
     complete, n_planned = folder.progress()
-    references = None
-    judged_references = references_folder(folder)
-    if judged_references.path.is_dir():
-        references = read_attempts(judged_references.attempts)
     index = None
     if calls is None:
         calls = read_calls(folder.attempts)  # before the attempts, to save memory
@@ -120,16 +111,16 @@ def measure(
         measure=score.removeprefix(PASS_RATE) or None,
     )
     weights = read_display(folder).weights if len(attempts.scores) > 1 else {}
-    metrics = summarise(
-        attempts, calls, facts, judges, grouped=grouped, references=references, weights=weights
-    )
+    metrics = summarise(attempts, calls, facts, judges, grouped=grouped, weights=weights)
     saved = read_aggregates(folder.attempts)
     metrics = replace(metrics, aggregates={part: dict(values) for part, values in saved.items()})
-    if index is None:
-        return metrics
-    if CHOICE in attempts.scores:
-        metrics = replace(metrics, positions=read_positions(index))
-    if facts.simulated:
+    measurements: dict[str, Any] = {}
+    for field, members in declared_members("measurements").items():
+        value = members[0].load()(folder, attempts, index)
+        if value is not None:
+            measurements[field] = value
+    metrics = replace(metrics, **measurements)
+    if index is None or facts.simulated:
         return metrics
     cautions: list[str] = []
     for members in declared_members("cautions").values():
@@ -156,13 +147,11 @@ def summarise(
     judges: Mapping[str, RegisteredJudge] = MappingProxyType({}),
     *,
     grouped: bool = True,
-    references: AttemptTable | None = None,
     weights: Mapping[str, str] = MappingProxyType({}),
 ) -> Metrics:
     """Compute a run's metrics, as `measure` does, from tables and facts that have been read.
 
-    ``judges`` includes panels. ``references`` are the data set's reference answers, scored like
-    attempts. ``weights`` are `RunDisplay.weights`.
+    ``judges`` includes panels. ``weights`` are `RunDisplay.weights`.
     """
     n_solved = int(changes(attempts.instance[attempts.passed == 1]).sum())
     cost_per_solved_usd = None
@@ -192,7 +181,6 @@ def summarise(
         model_calls=calls.model,
         user_calls=calls.user,
         judges=_judges(judges, facts.model or "", calls),
-        references={} if references is None else reference_scores(attempts, references),
     )
 
 
@@ -299,23 +287,6 @@ def _scores(statistics: Mapping[str, SampleStatistic]) -> dict[str, Mean]:
     return {name: Mean(**asdict(mean)) for name, mean in statistics.items() if mean.n}
 
 
-def reference_scores(attempts: AttemptTable, references: AttemptTable) -> dict[str, ReferenceScore]:
-    """Return each score's mean over the reference answers, and the run's difference from it."""
-    means = _scores({name: value_of(references, name) for name in references.scores})
-    scores = {}
-    for name, mean in means.items():
-        pairs = compare(pair(references, attempts, score=name))
-        scores[name] = ReferenceScore(
-            **asdict(mean),
-            n_pairs=pairs.n,
-            n_pair_clusters=pairs.n_clusters,
-            difference=pairs.difference,
-            difference_stderr=pairs.stderr,
-            difference_ci95=pairs.ci95,
-        )
-    return scores
-
-
 def _pass_k(samples: AttemptTable, groups: Groups) -> list[dict[str, Any]]:
     judged = samples.take(samples.judged & (groups.of_instance[samples.instance] >= 0))
     counts = np.bincount(judged.instance).astype(np.int32)
@@ -372,31 +343,6 @@ def _rounds(attempts: AttemptTable, groups: Groups) -> list[Rounds]:
             rounds.any_of_first_k_n[k] = any_rate.n
             rounds.any_of_first_k_stderr[k] = any_rate.stderr
     return by_group
-
-
-class Latencies(Struct, frozen=True, kw_only=True):
-    """The percentiles 0, 1, … 100 of the latencies of n calls, in seconds."""
-
-    n: int
-    quantiles: tuple[float, ...]
-
-    @property
-    def median(self) -> float:
-        """The median latency, in seconds."""
-        return self.quantiles[50]
-
-
-def latencies(seconds: Iterable[float]) -> Latencies | None:
-    """Return percentiles of the latencies of calls, in seconds, or None if there are no calls.
-
-    >>> latencies([1.0, 3.0]).median
-    2.0
-    """
-    values = np.fromiter(seconds, np.float64)
-    if not len(values):
-        return None
-    quantiles = np.percentile(values, np.arange(101))
-    return Latencies(n=len(values), quantiles=tuple(quantiles.tolist()))
 
 
 def read_metrics(folder: RunFolder, manifest: dict[str, Any]) -> Metrics | None:

@@ -9,7 +9,7 @@ Sources: the API references of OpenAI, vLLM and llama.cpp (ggml-org/llama.cpp#10
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness import records
-from harness.errors import RequestRejected, TransientError
+from harness.errors import CallError, RequestRejected, TransientError
 
 T = TypeVar("T")
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]  # a larger one would overflow a table column
@@ -151,6 +151,27 @@ def state_in(content: bytes, marks: tuple[bytes, ...], *path: str | int) -> str 
     for step in path:
         answer = answer[step]
     return json.dumps(_encodable(answer))
+
+
+def readable(answers: Iterable[T], read: Callable[[T], records.Reply]) -> list[records.Reply]:
+    """Return the replies in the answers to one call that can be read.
+
+    Answers beside an unreadable one are paid for. The samples of a call are alike, so that it does
+    not matter which of them lacks its answer.
+
+    Raises:
+        CallError, ValueError, LookupError: As ``read`` does, if no answer can be read.
+    """
+    replies: list[records.Reply] = []
+    failures: list[Exception] = []
+    for answer in answers:
+        try:
+            replies.append(read(answer))
+        except (CallError, msgspec.MsgspecError, ValueError, LookupError) as error:
+            failures.append(error)
+    if not replies:
+        raise failures[0]
+    return replies
 
 
 def with_others(

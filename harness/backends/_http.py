@@ -35,6 +35,7 @@ ERROR_BYTES = 1_000_000  # maximum bytes read of an error's body
 SLOWEST = 10_000  # bytes per second of a body that takes longer than a call may
 REDIRECTS = 5
 TEXTS = ("text", "finish_reason", "model", "reasoning", "reasoning_state", "tier")  # of a reply
+MOST_NAMES = 1_000  # of models and finish reasons that are known to hold no key
 LEAST_KEY = 8  # characters; a shorter key is a placeholder (``EMPTY``) or a word, and not masked
 
 # What reading a hostile body may raise.
@@ -112,6 +113,7 @@ class HttpClient:
     def _set_context(self, context: _responses.CallContext) -> None:
         """Set the context of all calls, whose secrets are masked in answers."""
         self._context = context
+        self._clean: set[str] = set()  # names that hold no secret
         self._keys = tuple(secret for secret in context.all_secrets if len(secret) >= LEAST_KEY)
 
     def add_headers(self, headers: Mapping[str, str], secrets: Iterable[str]) -> None:
@@ -326,10 +328,14 @@ class HttpClient:
             text = getattr(reply, name)
             if text and any(key in text for key in self._keys):
                 masked[name] = self.mask(text)
-        if reply.finish_reason not in FINISH_REASONS:
-            # It is shown like an error, and no answer: parts of the key are masked as well.
-            context = replace(self._context, key="", secrets=self._keys)
-            masked["finish_reason"] = context.without_key(reply.finish_reason)
+        # Names are shown like errors, and are no answers: parts of the key are masked as well.
+        names = {"finish_reason": reply.finish_reason, "model": reply.model}
+        for name, text in names.items():
+            if text and text not in FINISH_REASONS and text not in self._clean:
+                context = replace(self._context, key="", secrets=self._keys)
+                masked[name] = context.without_key(text)
+                if masked[name] == text and len(self._clean) < MOST_NAMES:
+                    self._clean.add(text)
         return structs.replace(reply, **masked) if masked else reply
 
     def mask(self, text: str) -> str:

@@ -219,7 +219,9 @@ class ChatReplies:
         answers = [[choice] for choice in completion.choices]
         if request.loglikelihoods:
             answers = [completion.choices]
-        first, *more = (self._reply(choices, completion, request) for choices in answers)
+        first, *more = _bodies.readable(
+            answers, lambda choices: self._reply(choices, completion, request)
+        )
         first = structs.replace(first, usage=usage.record() if usage else None)
         if self.states_cost:
             first = structs.replace(first, cost_usd=_stated_cost(completion.usage))

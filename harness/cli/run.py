@@ -29,6 +29,7 @@ from harness.errors import HarnessError, RunConflict, SecretMissing
 from harness.plugin_loader import Kind
 from harness.records import OUTCOMES, Outcome
 from harness.report.text import usd
+from harness.store.judgements import read_register
 from harness.store.run_folder import RunFolder
 from harness.store.runs import fresh_base, run_name, set_aside, shard_base
 from harness.terminal.console import output, say, show
@@ -271,10 +272,10 @@ def _say_ended(execution: Execution, result: Result, command: str, display: Disp
 
 def _mostly_undecided(job: Job, metrics: Metrics) -> bool:
     """Return, with a message, whether deciding judges gave no verdict on half of the samples."""
-    from harness.analysis.failures import deciding
-
     missing = metrics.overall.missing
-    if not missing or 2 * missing < metrics.n_samples or not deciding(job.folder):
+    if not missing or 2 * missing < metrics.n_samples:
+        return False
+    if not read_register(job.folder.path).deciding:
         return False
     counts = f"{missing:,} of {metrics.n_samples:,} samples have no verdict"
     covered = ": the pass rate covers only the others" if metrics.overall.n else ""
@@ -312,7 +313,6 @@ def _show(
     jobs: Sequence[Job], results: Mapping[str, Metrics], base: str, *, done: bool, table: bool
 ) -> None:
     # Not needed before the first call.
-    from harness.analysis.comparable import read_run
     from harness.report.run_tables import run_document
     from harness.report.runs import runs_table, suite_document
 
@@ -323,8 +323,8 @@ def _show(
         return
     as_suite = table or len({job.run.task.label for job in jobs}) > 1
     if as_suite:
-        compared = [read_run(job.folder) for job in jobs if job.variant.name in results]
-        show(suite_document(compared, brief=not done))
+        folders = [job.folder for job in jobs if job.variant.name in results]
+        show(suite_document(folders, brief=not done))
     else:
         show(runs_table(results))
     say(f"Results in {first.settings.runs_dir}; one in full: harness show {first.folder.name}")
@@ -332,24 +332,23 @@ def _show(
         command = f"harness table {base} --intervals"
         say(f"The table again: {command}; every pair tested: harness matrix {base}")
     elif done and not as_suite:
-        _compare(jobs, base)
+        _compare([job.folder for job in jobs], results.values(), base)
 
 
-def _compare(jobs: Sequence[Job], base: str) -> None:
-    from harness.analysis.comparable import read_run
-    from harness.analysis.run_comparison import ComparisonOptions, compare_runs
-    from harness.report.comparison import comparison_document
+def _compare(folders: Sequence[RunFolder], results: Iterable[Metrics], base: str) -> None:
+    from harness.report.runs import variants_document  # not needed before the first call
 
-    runs = [read_run(job.folder) for job in jobs]
     try:
-        comparison = compare_runs(runs, ComparisonOptions(score=""))
+        document = variants_document(folders)
     except HarnessError as error:
         say(f"Not compared: {error.message}")
     else:
-        output.print()
-        show(comparison_document(comparison, brief=True))
-        say(f"For details: harness compare {base}; for a page to share: harness report {base}")
-    grouped = set.intersection(*({*table.labels()} for _, table in runs))
+        if document is not None:
+            output.print()
+            show(document)
+            command = f"harness compare {base}; for a page to share: harness report {base}"
+            say(f"For details: {command}")
+    grouped = set.intersection(*({*metrics.groups} for metrics in results))
     by_group = ""
     if grouped and find_verb("ablation") is not None:
         by_group = f"; by group: harness ablation {base}"

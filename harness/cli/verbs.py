@@ -56,18 +56,6 @@ CORE: Mapping[str, Verb] = {
         place="harness.cli.manage:rm",
         completes=RUN_NAMES,
     ),
-    "compare": Verb(
-        summary="Is one run better than another?",
-        heading="Compare runs",
-        place="harness.cli.compare:compare",
-        completes=RUN_NAMES,
-    ),
-    "check": Verb(
-        summary="Do runs meet the bounds of a release gate?",
-        heading="Compare runs",
-        place="harness.cli.check:check",
-        completes=RUN_NAMES,
-    ),
 }
 """The verbs of the core."""
 

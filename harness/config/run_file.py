@@ -14,8 +14,8 @@ from pydantic import Field, field_validator, model_validator
 
 from harness.config.sections import (
     MOST,
+    Bounds,
     BudgetSection,
-    CheckSection,
     Count,
     EvaluatedModelSection,
     JudgeSection,
@@ -35,15 +35,6 @@ from harness.ports import Backend
 from harness.records import Decoding
 
 MOST_SAMPLES = 100_000  # per instance; a run's plan iterates over all of them
-
-
-def of_k(score: str) -> tuple[str, int]:
-    """Split the name of a metric over k samples, such as "pass@4", into ("pass@", 4).
-
-    For any other name, return ("", 0).
-    """
-    match = re.fullmatch(r"(pass@|pass\^|any@)([1-9][0-9]{0,5})", score)
-    return (match[1], int(match[2])) if match else ("", 0)
 
 
 TOOLS = ("tools", "functions", "toolConfig", "tool_config")  # fields of providers' requests
@@ -85,7 +76,7 @@ class RunFile(Section):
     panels: tuple[PanelSection, ...] = ()  # judges that decide together
     polish: PolishSection | None = None  # a model that paraphrases prompts
     user: UserSection | None = None  # a model that plays the user in conversations
-    check: CheckSection | None = None  # bounds for harness check and pytest
+    check: Bounds = None  # bounds for harness check and pytest
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)  # changed keys by name
     matrix: dict[str, list[Any] | dict[str, Any]] = Field(
         default_factory=dict
@@ -103,6 +94,13 @@ class RunFile(Section):
         if usd is None or self.part is None or self.budget.shared:
             return usd
         return usd / self.part.of
+
+    @property
+    def judge_names(self) -> frozenset[str]:
+        """The names of the run's judges and panels."""
+        return frozenset(
+            [judge.as_ for judge in self.judges] + [panel.as_ for panel in self.panels]
+        )
 
     def in_batches(self, *, detach: bool = False) -> RunFile:
         """Return a copy of the run file that sets ``limits.batch``."""

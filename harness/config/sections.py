@@ -27,7 +27,7 @@ from harness.config.settings import recorded_url
 from harness.config.validation import Declared, ReasoningMarks, Section, key_only
 from harness.errors import ConfigError, nearest
 from harness.plugin_loader import FILE, kind
-from harness.ports import Backend
+from harness.ports import Backend, Task
 
 SECRETS = frozenset(
     {"api_key", "apikey", "api_token", "access_token", "auth_token", "token", "bearer"}
@@ -338,58 +338,33 @@ class BudgetSection(Section):
         return self
 
 
-COST = "cost"  # in US dollars, judges included
-COST_PER_SAMPLE = "cost_per_sample"
-LATENCY = re.compile(r"latency_p([1-9]\d?)")  # a percentile of the calls' durations in seconds
+class BoundsSection(Section):
+    """The base class of the section ``check``, which a plug-in declares: bounds of a run."""
+
+    def check_scores(self, task: Task[Any], samples: int, judges: Collection[str]) -> None:
+        """Check that a run can have the scores that are bounded.
+
+        Args:
+            task: The run's task.
+            samples: The number of samples per instance.
+            judges: The names of the run's judges and panels.
+
+        Raises:
+            ConfigError: If answers to the task cannot have one of the scores.
+        """
+        raise NotImplementedError
 
 
-class CheckSection(Section):
-    """Section ``check``: the bounds that `harness check` tests."""
-
-    min: dict[str, float] = Field(default_factory=dict)  # minimum mean by score
-    max: dict[str, float] = Field(default_factory=dict)  # maximum by score, or cost or latency
-    baseline: str | None = None  # the run to compare with
-    max_drop: float | None = Field(default=None, ge=0)  # largest drop below the baseline
-    score: str = "pass_rate"  # the compared score
-    by: str = ""  # a label whose groups must also meet the bounds
-    max_unjudged: float = Field(default=0, ge=0, le=1)  # largest share of samples without a verdict
-    too_few: Literal["pass", "fail"] | None = None  # what "too few to tell" counts as
-
-    @model_validator(mode="after")
-    def _bounds_something(self) -> CheckSection:
-        if (self.baseline is None) != (self.max_drop is None):
-            raise ValueError("baseline and max_drop need each other: set both or neither")
-        if self.max_drop is not None and self.max_drop > 1 and _is_rate(self.score):
-            raise ValueError(above_1(self.max_drop))
-        if not self.min and not self.max and self.baseline is None:
-            raise ValueError("there is no bound: set min, max, or baseline and max_drop")
-        for side, bounds in (("min", self.min), ("max", self.max)):
-            for score, bound in bounds.items():
-                if _is_rate(score) and not 0 <= bound <= 1:
-                    raise ValueError(beyond_a_rate(f"{side}.{score}", bound))
-        return self
-
-    @property
-    def scores(self) -> list[str]:
-        """The names of the scores that have bounds or are compared with the baseline."""
-        compared = [self.score] if self.baseline else []
-        bounded = (score for score in self.max if score not in (COST, COST_PER_SAMPLE))
-        return [*self.min, *(score for score in bounded if not LATENCY.fullmatch(score)), *compared]
+Bounds = Annotated[BoundsSection | None, Declared("check", "check")]
 
 
-def _is_rate(score: str) -> bool:
-    return re.match(r"pass_rate$|(pass|any)[@^]", score) is not None
+def of_k(score: str) -> tuple[str, int]:
+    """Split the name of a metric over k samples, such as "pass@4", into ("pass@", 4).
 
-
-def beyond_a_rate(key: str, bound: float) -> str:
-    """Return the error message for a rate's bound that is below 0 or above 1."""
-    return f"{key} is {bound:g}: a rate is between 0 and 1, like 0.9"
-
-
-def above_1(max_drop: float) -> str:
-    """Return the error message for a ``max_drop`` above 1."""
-    points = f"for {max_drop:g} points, write {max_drop / 100:g}"
-    return f"max_drop is {max_drop:g}, but a rate cannot drop by more than 1: {points}"
+    For any other name, return ("", 0).
+    """
+    match = re.fullmatch(r"(pass@|pass\^|any@)([1-9][0-9]{0,5})", score)
+    return (match[1], int(match[2])) if match else ("", 0)
 
 
 def _check_judge_name(name: str) -> str:

@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Any, cast
 
 from harness.analysis.metrics import PASS_RATE
-from harness.config.run_file import RunFile, of_k
-from harness.config.sections import CheckSection
+from harness.config.run_file import RunFile
+from harness.config.sections import of_k
 from harness.config.settings import Settings
 from harness.declarations import declared_members
 from harness.engine import models
@@ -166,7 +166,7 @@ def _check(job: Job, resources: models.Resources) -> None:
     backend = job.model.backend
     check_measure(run, job.task)
     if run.check is not None:
-        check_bounds(run, run.check, job.task)
+        run.check.check_scores(job.task, run.samples, run.judge_names)
     job.model.check(run)
     check_decoding(run, backend, job.task)
     run.check_conversation(backend)
@@ -317,7 +317,7 @@ def check_measure(run: RunFile, task: Task[Any]) -> None:
             problem = f"measure: {measure!r:.60} is not one of {run.samples:,} samples."
             raise ConfigError(problem, "Write pass@K, pass^K or any@K, with K up to samples.")
         return
-    names = {PASS_RATE, *_judges(run)}
+    names = {PASS_RATE, *run.judge_names}
     for instance in islice(task.instances(), LOOKED_AT):
         if measure in names:
             return
@@ -328,30 +328,3 @@ def check_measure(run: RunFile, task: Task[Any]) -> None:
         problem = f"measure: {measure!r:.60} is not a score of the task or of a judge."
         remedy = f"{nearest(measure, sorted(names))} Or write pass@K, pass^K or any@K."
         raise ConfigError(problem, remedy)
-
-
-def check_bounds(run: RunFile, check: CheckSection, task: Task[Any]) -> None:
-    """Raise ConfigError if bounds are on scores that the run's answers cannot have."""
-    if not overrides(task, Task.score_names):
-        return
-    if over := [name for name in check.scores if of_k(name)[1] > run.samples]:
-        problem = f"check: {over[0]!r:.60} needs more than samples: {run.samples}."
-        raise ConfigError(problem, "Raise samples, or lower the number after '@' or '^'.")
-    names = {PASS_RATE}
-    # A name with a dot may be the score of a judge that is added after the run.
-    unknown = {name for name in check.scores if not of_k(name)[1] and "." not in name} - names
-    for instance in task.instances() if unknown else ():
-        names.update(task.score_names(instance) or ())
-        if unknown <= names:
-            return
-    for name in sorted(unknown - names):
-        remedy = nearest(name, names)
-        if name in _judges(run):
-            remedy = f"Write '{name}.SCORE'; 'harness docs judges' lists the scores of judges."
-        problem = f"check: {name!r:.60} is not a score of the task or of a judge."
-        raise ConfigError(problem, remedy)
-
-
-def _judges(run: RunFile) -> set[str]:
-    """Return the names of the run's judges and panels."""
-    return {*(judge.as_ for judge in run.judges), *(panel.as_ for panel in run.panels)}

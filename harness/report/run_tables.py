@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import islice
 
 from harness.analysis.clustered import ROUNDING
-from harness.analysis.comparison import MOST_UNJUDGED
 from harness.analysis.metrics import (
+    MOST_UNJUDGED,
     Metrics,
     PositionBias,
     Rate,

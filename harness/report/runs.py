@@ -7,11 +7,9 @@ from datetime import UTC, datetime
 from os.path import commonprefix
 from types import MappingProxyType
 
-from harness.analysis.comparable import Run
 from harness.analysis.metrics import PASS_RATE, Metrics, all_from_cache
-from harness.analysis.summary import Latencies
+from harness.analysis.summary import measure
 from harness.plugin_loader import Kind
-from harness.records import WITHOUT_REPLY
 from harness.report.run_tables import PARTIAL
 from harness.report.table import Cell, Column, Table, TableDocument, table
 from harness.report.text import (
@@ -24,9 +22,8 @@ from harness.report.text import (
     usd,
     with_error,
 )
+from harness.store.run_folder import RunFolder
 from harness.wording import first_few
-
-MOST_NAMED = 4  # runs named in a title
 
 
 def common_start(names: Iterable[str]) -> str:
@@ -40,14 +37,6 @@ def common_start(names: Iterable[str]) -> str:
             return start
         shared = start[:-1]
     return ""
-
-
-def run_title(names: Sequence[str]) -> str:
-    """Return a title that names the runs (or their number) after their common prefix."""
-    start = common_start(names)
-    rests = [name.removeprefix(start) for name in names]
-    title = ", ".join(rests) if len(names) <= MOST_NAMED else f"{len(names)} runs"
-    return f"{start.removesuffix('.')}: {title}" if start else title
 
 
 _UNANSWERABLE = "The simulated model knows no correct answer to some or all instances of"
@@ -120,21 +109,36 @@ def runs_document(
     return TableDocument(parts=parts, records=records, data=records)
 
 
-def suite_document(runs: Sequence[Run], *, brief: bool = False) -> TableDocument:
+def suite_document(runs: Sequence[RunFolder], *, brief: bool = False) -> TableDocument:
     """Build a document about runs of several tasks.
 
     A plug-in brings the table of models and benchmarks (`Plugin.suite_documents`). Without it, the
     document has the `runs_table`.
 
     Args:
-        runs: The runs, with their attempts.
+        runs: The folders of the runs.
         brief: Whether to leave out how the models compare.
     """
-    suites = Kind("suite_documents")
-    for name in suites.names():
-        document: TableDocument = suites.load(name)(runs, brief=brief)
-        return document
-    return runs_document({variant.name: variant.metrics for variant, _ in runs})
+    return _by_plugin("suite", runs, brief) or runs_document(
+        {run.name: measure(run) for run in runs}
+    )
+
+
+def variants_document(runs: Sequence[RunFolder]) -> TableDocument | None:
+    """Compare the variants of a run file briefly, or return None if no plug-in does.
+
+    Raises:
+        HarnessError: If the runs cannot be compared.
+    """
+    return _by_plugin("variants", runs, brief=True)
+
+
+def _by_plugin(name: str, runs: Sequence[RunFolder], brief: bool) -> TableDocument | None:
+    documents = Kind("suite_documents")
+    if name not in documents.names():
+        return None
+    document: TableDocument = documents.load(name)(runs, brief=brief)
+    return document
 
 
 def _record(metrics: Metrics) -> dict[str, object]:
@@ -185,55 +189,3 @@ def _any_passed(metrics: Metrics) -> str:
         if (last := max(series, default=1)) > 1:
             return f"{number(series[last])} of {last:,} {unit}"
     return ""
-
-
-def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
-    """Build a table of runs' calls, tokens, latencies (s) and costs."""
-    cached = any(metrics.own_calls.n_cached_calls for metrics, _ in runs)
-    played = any(metrics.user_calls for metrics, _ in runs)
-    judged = any(judge.n_calls for metrics, _ in runs for judge in metrics.judges.values())
-    rows: list[list[object]] = []
-    for metrics, seconds in runs:
-        calls = metrics.own_calls
-        user = metrics.user_calls
-        usage = calls.usage
-        n_counted = calls.n_calls - calls.n_calls_without_usage
-        computed = calls.computed_usd
-        rows.append(
-            [
-                metrics.run,
-                calls.n_calls + calls.n_crashed_calls,
-                calls.n_cached_calls,
-                sum(metrics.outcomes.get(outcome, 0) for outcome in WITHOUT_REPLY),
-                f"{usage.input_tokens:,}, {usage.output_tokens:,}" if usage else None,
-                f"{usage.output_tokens / n_counted:,.1f}" if usage and n_counted else None,
-                f"{seconds.median:.2f}, {seconds.quantiles[95]:.2f}" if seconds else None,
-                None if calls.cost_usd is None else usd(calls.cost_usd, computed=computed),
-                None if user is None else usd(user.cost_usd),
-                usd(metrics.judging_usd),
-            ]
-        )
-    note = (
-        "Each call counts once, even if attempts share it. cached: calls made by other runs, at "
-        "the cost that these paid. Seconds: median and 95th percentile of "
-        "calls that were answered or crashed, excluding answers from the cache. failed: attempts "
-        "without an answer."
-    )
-    notes = [note]
-    if any(metrics.own_calls.computed_usd for metrics, _ in runs):
-        notes.append(COMPUTED)
-    columns = [
-        "run",
-        "calls",
-        "cached" if cached else None,
-        "failed",
-        "tokens in, out",
-        "out a call",
-        "median, 95% s",
-        "cost",
-        "user's cost" if played else None,
-        "judges' cost" if judged else None,
-    ]
-    if played or judged:
-        notes.append("calls, failed, tokens, seconds and cost: of the run's own model alone.")
-    return table(columns, rows, notes=notes)

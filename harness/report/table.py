@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from harness.analysis.metrics import Statistic
-from harness.report.text import interval, number, percentage, printable, with_error
+from harness.report.text import interval, number, printable, with_error
 
 _UNSIGNED = r"\d[\d,]*(?:\.\d+)?"
 _NUMBER = rf"[+-]?{_UNSIGNED}"
@@ -79,35 +79,6 @@ class Column:
         if isinstance(value, tuple):
             return interval(value, self.digits, self.sign)
         return number(value if isinstance(value, float) else None, self.digits, self.sign)
-
-
-class ShownUnit(Struct, frozen=True):
-    """How the values of a score are shown: as percentages with fixed decimals, or as numbers."""
-
-    percent: bool = True
-    digits: int = 1
-
-    @property
-    def sign(self) -> str:
-        """The unit's sign: "%" for percentages, otherwise ""."""
-        return "%" if self.percent else ""
-
-    def show(self, value: object, column: Column) -> str:
-        """Format a cell's value: in this unit if the column is a `rate`, else as `Column.show`."""
-        if not (self.percent and column.rate):
-            return column.show(value)
-        sign = "" if column.sign else "%"
-        if isinstance(value, Statistic):
-            if value.mean is None or value.stderr is None:
-                return percentage(value.mean, self.digits, column.sign)
-            scaled = 100 * value.mean, 100 * value.stderr
-            return f"{with_error(*scaled, self.digits, column.sign)}{sign}"
-        if isinstance(value, tuple):
-            low, high = (100 * end for end in value)
-            return f"{interval((low, high), self.digits, column.sign)}{sign}"
-        if isinstance(value, float | int) and not isinstance(value, bool):
-            return percentage(value, self.digits, column.sign)
-        return column.show(value)
 
 
 @dataclass(frozen=True, slots=True)

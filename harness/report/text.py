@@ -185,11 +185,6 @@ def clusters_text(n: int, n_units: int) -> str:
     return f"{text} (a row can set its own with the field 'cluster')" if few else text
 
 
-def which_round(round_: int | None) -> str:
-    """Describe a round: "last round" (None), "first answer" (1), or "last round up to N"."""
-    return {None: "last round", 1: "first answer"}.get(round_, f"last round up to {round_}")
-
-
 def date_text(seconds: float) -> str:
     """Format a time in epoch seconds as a local date, YYYY-MM-DD."""
     return datetime.fromtimestamp(seconds).astimezone().date().isoformat()

@@ -1,4 +1,4 @@
-"""A run's calls: their number, tokens, cost and durations. Each call is counted once.
+"""A run's calls: their number, tokens and cost. Each call is counted once.
 
 All functions that read files raise `DataInvalid` for a damaged line.
 """
@@ -6,10 +6,9 @@ All functions that read files raise `DataInvalid` for a damaged line.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import fsum, nan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -19,19 +18,15 @@ from numpy.typing import NDArray
 
 from harness.config.prices import Price
 from harness.records import (
-    CONSTRAINT_REFUSED,
     LARGEST,
-    NO_ANSWER_IN_TIME,
     WITHOUT_REPLY,
     CallFigures,
-    Outcome,
     PlayedTurn,
     Rewriting,
     Usage,
 )
 from harness.store.attempt_lines import ATTEMPT
-from harness.store.columns import NOT_JUDGED, Bools, LineName, Rows, changes
-from harness.store.index import AttemptIndex
+from harness.store.columns import LineName, Rows, changes
 from harness.store.json_lines import LineKind, decoded, read_json
 from harness.store.judgements import JUDGEMENT, JudgeCall, Judgement, has_judges
 from harness.store.run_folder import JUDGEMENTS, REFERENCES, read_prices
@@ -240,116 +235,3 @@ def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str,
                 except ValueError as error:
                     raise kind.invalid(path, number, error) from None
                 yield line.judge, name, call
-
-
-class TimedLine(msgspec.Struct, gc=False):
-    """The fields of an attempt that say how long its call took, and its tokens."""
-
-    outcome: Outcome
-    latency_s: float | None = None
-    call_id: str | None = None
-    cached: bool = False
-    finish_reason: str | None = None
-    usage: Usage | None = None
-    exception: str = ""
-
-    @property
-    def duration(self) -> float | None:
-        """The call's duration in seconds, even if cached, or None if unknown.
-
-        It is also None if the call failed, unless it is a crash, or if it refused the constraint.
-        """
-        if self.outcome == "error" or self.finish_reason == CONSTRAINT_REFUSED:
-            return None
-        return self.latency_s
-
-    @property
-    def seconds(self) -> float | None:
-        """The call's `duration`, or None if the call was cached."""
-        return None if self.cached else self.duration
-
-
-def read_latencies(index: AttemptIndex) -> Iterator[float]:
-    """Yield the durations, in seconds, of the calls that `timed_calls` selects."""
-    return (call.seconds for call in timed_calls(index))
-
-
-class TimedCall(NamedTuple):
-    """The duration of a call, in the row of its attempt."""
-
-    row: int
-    seconds: float
-    timed_out: bool  # the application would have taken longer
-
-
-def timed_calls(index: AttemptIndex) -> Iterator[TimedCall]:
-    """Yield each call that was sent and timed, and has been answered or has crashed."""
-    seen: set[str | None] = set()
-    rows = index.in_order()
-    for row, line in zip(rows.tolist(), index.read(TimedLine, rows), strict=True):
-        if line.seconds is None:
-            continue
-        if line.call_id is None or line.call_id not in seen:
-            seen.add(line.call_id)
-            yield TimedCall(row, line.seconds, line.exception == NO_ANSWER_IN_TIME)
-
-
-class _Answer(msgspec.Struct, gc=False):
-    instance: str
-    sample: int
-    round: int
-    call_id: str | None = None
-    text: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RunReplies:
-    """The replies to a run's n attempts, as columns. The hashes are valid only in this process."""
-
-    instance: NDArray[np.int64]  # (n,) digests of the instances' names (`name_digest`)
-    attempt: NDArray[np.int64]  # (n,) hashes of instance, sample and round
-    replied: Bools  # (n,) whether there is a reply; failed calls and crashes have none
-    reply: NDArray[np.int64]  # (n,) hashes of the reply's call and text
-    passed: NDArray[Any]  # (n,) 1, 0 or `NOT_JUDGED`
-
-    def same_as(self, replies: RunReplies) -> NDArray[np.int64]:
-        """Return the digests of the instances whose replies are the same in another run.
-
-        All replies of one of the runs to such an instance are replies of the other, apart from
-        attempts that failed there. Replies with different verdicts are not the same, because the
-        runs then score differently.
-        """
-        _, rows, their_rows = np.intersect1d(
-            self.attempt, replies.attempt, assume_unique=True, return_indices=True
-        )
-        answered = self.replied[rows] & replies.replied[their_rows]
-        rows = rows[answered]
-        their_rows = their_rows[answered]
-        passed = self.passed[rows]
-        their_passed = replies.passed[their_rows]
-        judged = (passed != NOT_JUDGED) & (their_passed != NOT_JUDGED)
-        differs = self.reply[rows] != replies.reply[their_rows]
-        differs |= judged & (passed != their_passed)
-        instance = self.instance[rows]
-        more = np.intersect1d(self._beyond(replies), replies._beyond(self))
-        return np.setdiff1d(instance, np.union1d(instance[differs], more))
-
-    def _beyond(self, replies: RunReplies) -> NDArray[np.int64]:
-        """Return the digests of the instances with a reply to an attempt that the others lack."""
-        return self.instance[self.replied & ~np.isin(self.attempt, replies.attempt)]
-
-
-_NONE = np.empty(0, np.int64)
-NO_REPLIES = RunReplies(_NONE, _NONE, _NONE.astype(np.bool_), _NONE, _NONE)
-
-
-def read_replies(path: Path) -> RunReplies:
-    """Read the replies of the attempts in a file."""
-    index = AttemptIndex(path)
-    table = index.attempts
-    attempt, reply = np.zeros((2, len(index)), np.int64)
-    for row, line in enumerate(index.read(_Answer, np.arange(len(index)))):
-        attempt[row] = hash((line.instance, line.sample, line.round))
-        reply[row] = hash((line.call_id, line.text))
-    instance = table.instances.digest[table.instance]
-    return RunReplies(instance, attempt, table.replied, reply, table.passed)

@@ -156,6 +156,11 @@ class Register(Struct, frozen=True):
     judged: tuple[Outcome, ...] = ()
     judges: Mapping[str, RegisteredJudge] = {}
 
+    @property
+    def deciding(self) -> list[str]:
+        """The names of the judges and panels that decide what passes."""
+        return [name for name, judge in self.judges.items() if judge.decides]
+
 
 def read_register(folder: Path, *, partial: bool = False) -> Register:
     """Read a run's ``judges.json``, which is missing if the run has no judges.

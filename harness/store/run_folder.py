@@ -41,6 +41,7 @@ from harness.store.files import (
 from harness.store.json_lines import UNREADABLE, lines, read_json, reading
 
 CONFIG = "config.yaml"
+IMPORTED = "imported"  # backend of another tool's results
 JUDGES = "judges.json"
 SCORES = "scores.jsonl"  # written by `harness score`
 SPENDING, PRICES = "spending.json", "prices.json"

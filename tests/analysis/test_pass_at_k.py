@@ -9,15 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.analysis.breakdown import scored, value_of
-from harness.analysis.comparable import Run, common_score
-from harness.analysis.run_comparison import ComparisonOptions, compare_runs
 from harness.analysis.summary import RunFacts, summarise
-from harness.errors import ConfigError, RunConflict
 from harness.records import Score
 from harness.store.calls import NO_CALLS
 from harness.store.columns import NOT_JUDGED, AttemptTable, InstanceTable
 from tests.analysis.conftest import Make, TableOf
-from tests.analysis.variants import variant
 
 Verdicts = list[bool | None]
 
@@ -72,44 +68,11 @@ def test_a_score_of_the_runs_own_wins(make: Make, table_of: TableOf) -> None:
     assert (found.mean, found.n, found.missing) == (0.5, 2, 1)
 
 
-def run(name: str, instances: list[Verdicts], measure: str | None = None) -> Run:
-    table = of(instances)
-    facts = RunFacts(run=name, task="toys", measure=measure)
-    metrics = summarise(table, NO_CALLS, facts, grouped=False)
-    changes = {"measure": measure, "scores": metrics.scores, "n_attempts": len(table)}
-    return variant(name, {}, **changes), table  # type: ignore[arg-type]
-
-
 Instances = list[Verdicts]
 ONE_OF_FOUR: Instances = [[False, False, True, False]] * 9
 TOO_FEW: Instances = [[True, True, None, True], [True] * 3]
 FOUR = [*ONE_OF_FOUR, *cast("Instances", [[False] * 4] * 3), *TOO_FEW]
 LAST = cast("Instances", [*[[True]] * 8, *[[False]] * 4, [True], [True]])
-
-
-def test_each_run_by_its_own_measure() -> None:
-    runs = [run("retried", FOUR, "pass@4"), run("taught", LAST)]
-    found = compare_runs(runs, ComparisonOptions(score=""))
-    (other,) = found.others
-    assert found.asked.score == "pass@4 and pass_rate"
-    assert other.marks == ["pass rate against pass@4"]
-    overall = other.overall
-    assert (overall.n, overall.not_judged) == (12, 2)  # two have three verdicts: never 0
-    assert [overall.first, overall.second] == pytest.approx([0.75, 8 / 12])
-    assert (overall.better, overall.worse, overall.method) == (0, 1, "exact McNemar")
-    plain = compare_runs(runs, ComparisonOptions()).others[0]
-    assert plain.overall.n == 14
-    assert plain.overall.first == pytest.approx((9 / 4 + 2) / 14)
-    assert plain.marks == []
-
-
-def test_estimates_are_not_verdicts() -> None:
-    several = run("several", [[True, False, False], [True, True, False], [False] * 3] * 12)
-    fewer = run("fewer", [[False] * 3, [True, True, False], [True, False, False]] * 12)
-    (other,) = compare_runs([several, fewer], ComparisonOptions(score="pass@2")).others
-    assert other.overall.first == pytest.approx((2 / 3 + 1 + 0) / 3)
-    assert other.overall.method == "clustered paired t"
-    assert other.overall.ci95 is not None
 
 
 def test_the_metrics_of_a_run_hold_its_measure() -> None:
@@ -118,17 +81,3 @@ def test_the_metrics_of_a_run_hold_its_measure() -> None:
     assert (mean.n, mean.missing) == (14, 0)
     assert mean.mean == pytest.approx(2 / 14)
     assert found.overall.n == 9 * 4 + 3 * 4 + 3 + 3
-
-
-@pytest.mark.parametrize("score", ["pass@5", "pass^5", "any@5"])
-def test_more_samples_than_there_are(score: str) -> None:
-    runs = [run("retried", FOUR), run("again", FOUR)]
-    with pytest.raises(ConfigError, match=f"'retried' has no score '{score[:4]}") as refused:
-        compare_runs(runs, ComparisonOptions(score=score))
-    assert refused.value.remedy == "It needs 5 samples of an instance; this run has 4."
-
-
-def test_measures_of_other_kinds_do_not_mix() -> None:
-    runs = [variant("retried", {}, measure="pass@4"), variant("worded", {}, measure="f1")]
-    with pytest.raises(RunConflict, match="different primary metrics: pass@4, f1"):
-        common_score(runs)

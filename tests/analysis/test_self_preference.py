@@ -5,16 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.analysis.metrics import JudgeFacts, Metrics
-from harness.analysis.run_differences import differing
-from harness.analysis.self_preference import common_family, families, marked, notes, unequal
-from tests.analysis.variants import variant
+from harness.analysis.self_preference import common_family, families, marked, notes
+from tests.analysis.summaries import metrics_of
 
 OWN = JudgeFacts(model="gpt-4", family="OpenAI")
 OTHER = JudgeFacts(model="gpt-4")
 
 
 def judged(**judges: JudgeFacts) -> Metrics:
-    return variant("run", {"a": 0.5}, judges=judges).metrics
+    return metrics_of("run", {"a": 0.5}, judges=judges)
 
 
 def test_scores_of_a_judge_of_the_models_own_family_are_marked() -> None:
@@ -35,24 +34,6 @@ def test_a_panel_is_of_the_family_of_any_of_its_judges() -> None:
         "self-preference: the panel 'jury' has the judge 'own', which asks gpt-4, of the model's "
         "own family (OpenAI)"
     ]
-    (said,) = unequal([("a", judged(jury=jury)), ("b", judged(jury=JudgeFacts(of=("other",))))])
-    assert said.startswith("The panel 'jury' shares a family (OpenAI) with the model of a but not")
-
-
-def test_runs_that_a_judge_may_prefer_to_others_are_told() -> None:
-    (said,) = unequal([("a", judged(j=OWN)), ("b", judged(j=OTHER)), ("c", judged())])
-    assert said == (
-        "The judge 'j' shares a family (OpenAI) with the model of a but not with that of b: it "
-        "may prefer its own kind."
-    )
-    assert not list(unequal([("a", judged(j=OWN)), ("b", judged(j=OWN))]))
-    assert not list(unequal([("a", judged(j=OTHER)), ("b", judged(j=OTHER))]))
-
-
-def test_every_comparison_of_runs_tells_it() -> None:
-    base = variant("base", {"a": 0.5}, judges={"j": OTHER})
-    own = variant("own", {"a": 0.5}, judges={"j": OWN})
-    assert any("may prefer its own kind" in note for note in differing(base, [own]))
 
 
 KNOWN = {

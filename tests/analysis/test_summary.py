@@ -17,13 +17,7 @@ from hypothesis import strategies as st
 from harness.analysis.breakdown import pass_at_k, pass_hat_k
 from harness.analysis.clustered import clustered_mean, share_interval
 from harness.analysis.metrics import to_json
-from harness.analysis.summary import (
-    RunFacts,
-    latencies,
-    measure,
-    reference_scores,
-    summarise,
-)
+from harness.analysis.summary import RunFacts, measure, summarise
 from harness.records import Score, Usage
 from harness.store.calls import NO_CALLS
 from harness.store.columns import AttemptTable, TableBuilder, TableLine
@@ -31,7 +25,7 @@ from harness.store.files import write_json
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgements import Register, RegisteredJudge, write_register
 from harness.store.run_folder import JUDGEMENTS, RunFolder
-from tests.analysis.conftest import Make, TableOf
+from tests.analysis.conftest import Make
 from tests.conftest import run_file
 from tests.store.test_judgements import judgement
 
@@ -413,59 +407,6 @@ def test_grades_have_an_interval_that_is_not_clipped(make, summary_of) -> None:
     reference = scipy.stats.ttest_1samp(range(1, 11), 0).confidence_interval()
     assert mean.mean == 5.5
     assert (low, high) == (pytest.approx(reference.low), pytest.approx(reference.high))
-
-
-VALUES = {"a": 4.0, "b": 7.0, "c": 9.0, "d": None}
-OWN = {"a": (2.0, 4.0), "b": (7.0, 9.0), "c": (None, None), "e": (1.0, 1.0)}
-"""Of two samples of an instance."""
-
-
-def score(value: float | None) -> dict[str, Score]:
-    return {"judge.score": Score(value)}
-
-
-def test_a_gold_is_paired_with_the_mean_of_the_answers_to_its_instance(
-    make: Make, table_of: TableOf
-) -> None:
-    golds = table_of(make(name, None, scores=score(value)) for name, value in VALUES.items())
-    own = table_of(
-        make(name, None, sample=sample, scores=score(value))
-        for name, values in OWN.items()
-        for sample, value in enumerate(values)
-    )
-    found = reference_scores(own, golds)["judge.score"]
-    assert (found.mean, found.n, found.missing) == (pytest.approx(20 / 3), 3, 1)
-    # a: 3 - 4, b: 8 - 7; of c there is no value, of d no gold's, of e no gold.
-    assert (found.n_pairs, found.n_pair_clusters, found.difference) == (2, 2, 0.0)
-    assert found.difference_stderr == pytest.approx(1.0)
-    assert found.difference_ci95 == pytest.approx((-12.706, 12.706), abs=1e-3)
-
-
-def test_without_a_pair_there_is_no_difference(make: Make, table_of: TableOf) -> None:
-    golds = table_of([make("a", None, scores=score(0.5)), make("b", None, scores=score(1.0))])
-    found = reference_scores(table_of([make("z", None, scores=score(1.0))]), golds)["judge.score"]
-    assert (found.n, found.n_pairs, found.difference, found.difference_ci95) == (2, 0, None, None)
-    assert found.ci95 is not None
-    assert found.ci95[1] < 1.0, "both values are fractions"
-
-
-def test_golds_that_nobody_could_score_have_no_mean(make: Make, table_of: TableOf) -> None:
-    table = table_of([make("a", None, scores=score(None))])
-    assert reference_scores(table, table) == {}
-
-
-@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50))
-def test_quantiles_are_in_order_and_hold_all(seconds: list[float]) -> None:
-    found = latencies(iter(seconds))
-    assert found is not None
-    assert found.n == len(seconds)
-    assert (found.quantiles[0], found.quantiles[100]) == (min(seconds), max(seconds))
-    assert np.all(np.diff(found.quantiles) >= 0)
-    assert found.median == pytest.approx(np.median(seconds))
-
-
-def test_no_call_has_none() -> None:
-    assert latencies([]) is None
 
 
 def array_work(n_groups: int) -> int:

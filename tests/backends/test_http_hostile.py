@@ -162,6 +162,20 @@ ENCODINGS: tuple[Callable[[str], str], ...] = (
 )
 
 
+@pytest.mark.parametrize("encode", [*ENCODINGS, lambda key: key[:14]])
+async def test_no_part_of_a_key_is_kept_in_the_name_of_a_model(
+    encode: Callable[[str], str],
+) -> None:
+    key = "sk-canary-0123456789-abcdefghij"
+    encoded = encode(key)
+    body = {"choices": [{"message": {"content": "a"}}], "model": f"m-{encoded}"}
+    with answering(json.dumps(body)) as (url, _):
+        async with built("openai", url, key) as backend:
+            reply = await backend.generate(ASK)
+    assert "[key]" in str(reply.model)
+    assert not any(encoded[at : at + 12] in str(reply.model) for at in range(len(encoded) - 11))
+
+
 @pytest.mark.parametrize("encode", ENCODINGS)
 async def test_a_key_that_is_encoded_in_a_message_is_masked(encode: Callable[[str], str]) -> None:
     key = "sk-test-SECRETKEY-1234567890abcdef"

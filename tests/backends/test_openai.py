@@ -125,6 +125,19 @@ async def test_tokens_read_from_and_written_to_the_cache_are_counted() -> None:
     assert reply.usage == Usage(10, 2, 4, 0, 5)
 
 
+@pytest.mark.parametrize("place", range(3))
+async def test_answers_beside_a_choice_with_an_error_are_kept(place: int) -> None:
+    choices: list[dict[str, Any]] = [{"message": {"content": text}} for text in "abc"]
+    choices[place] = {"error": {"code": 502, "message": "upstream"}}
+    usage = {"prompt_tokens": 10, "completion_tokens": 6}
+    with answering(json.dumps({"choices": choices, "usage": usage})) as (url, _):
+        reply = await ask(url, replace(REQUEST, others=(1, 2), seed=None))
+    texts = [reply.text, *(other.text for other in reply.others.values())]
+    assert texts == [text for text in "abc" if text != "abc"[place]]
+    assert [*reply.others] == [1]  # the sample 2 is asked for again
+    assert reply.usage == Usage(10, 6)
+
+
 @pytest.mark.parametrize("name", ["prompt_cache_hit_tokens", "cached_tokens"])
 async def test_cached_input_of_deepseek_and_kimi_is_recorded(name: str) -> None:
     usage = {"prompt_tokens": 10, "completion_tokens": 2, name: 4}

@@ -17,16 +17,22 @@ from types import ModuleType
 from typing import Any, TextIO
 
 from harness.terminal import console
+from tests.rows import QUICKSTART
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "harness"]
 SECONDS = 120
+QUICK = ("run", QUICKSTART, "--limit", "26", "--name")
 NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
 """For a command that may write small files only: Python would write truncated bytecode."""
 
 READ_ON_IMPORT = ("NLTK_DATA", "TERM", "PATH", "LANG", "PYTHONUTF8")
 """Variables that count when a module is imported: a command with others needs a new process."""
 _IMPORTED_WITH = {name: os.environ.get(name) for name in READ_ON_IMPORT}
+
+
+def on(runs: Path, **more: str) -> dict[str, str]:
+    return os.environ | {"HARNESS_RUNS_DIR": str(runs)} | more
 
 
 def harness(

@@ -15,8 +15,7 @@ import pytest
 import yaml
 
 from harness.cli.verbs import all_verbs
-from tests.cli.command import COMMAND, harness
-from tests.cli.test_compare import on
+from tests.cli.command import COMMAND, harness, on
 from tests.unsealed import unseal
 
 Config = dict[str, Any]

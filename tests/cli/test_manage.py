@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from harness.store.run_folder import RunFolder
-from tests.cli.command import harness, mistake
-from tests.cli.test_compare import QUICK, on
+from tests.cli.command import QUICK, harness, mistake, on
 from tests.rows import TASK
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import harness, mistake
-from tests.cli.test_compare import QUICK, on
+from tests.cli.command import QUICK, harness, mistake, on
 
 
 @pytest.mark.parametrize("backend", ["simulated", "openai"])

@@ -242,8 +242,8 @@ def test_a_judge_that_raises_gives_no_verdict() -> None:
 
 
 def test_crashes_are_grouped_by_their_line(tmp_path: Path) -> None:
-    from harness.analysis.failures import by_reason, read_failed
     from harness.plugins.report.failure_reasons import read_failures
+    from harness.plugins.show.failures import by_reason, read_failed
     from harness.store.index import AttemptIndex
 
     (tmp_path / "lookup.py").write_text(

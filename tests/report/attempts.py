@@ -1,17 +1,10 @@
-"""Runs of made-up attempts, and their comparison."""
+"""Made-up attempts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from harness.analysis.comparable import Run, Variant
-from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
-from harness.analysis.summary import RunFacts, summarise
 from harness.records import Attempt, Score, Usage
-from harness.store.json_lines import JsonLinesWriter
-from tests.columns import read_columns
 
 
 def attempt(
@@ -50,22 +43,6 @@ def attempt(
     )
 
 
-def write_run(folder: Path, name: str, attempts: Sequence[Attempt]) -> Run:
-    """A run of these attempts, in a file of its own."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "attempts.jsonl"
-    with JsonLinesWriter(path) as writer:
-        for one in attempts:
-            writer.append(one)
-    table, calls = read_columns(path)
-    metrics = summarise(table, calls, RunFacts(run=name, task="sums", model=f"model of {name}"))
-    return Variant(name, metrics, {"model.name": name, "task.shots": 0}, {}), table
-
-
-def compared(runs: Sequence[Run], by: str = "shape", round_: int | None = None) -> RunComparison:
-    return compare_runs(list(runs), ComparisonOptions(by=by, round=round_))
-
-
 def before_and_after() -> tuple[list[Attempt], list[Attempt]]:
     """Six instances of two samples and up to two rounds; the second run is better in two of them,
     worse in one."""
@@ -77,9 +54,3 @@ def before_and_after() -> tuple[list[Attempt], list[Attempt]]:
             after.append(attempt(name, sample, passed=False, feedback=f"Try {name} again."))
             after.append(attempt(name, sample, 2, passed=number in (0, 1, 4, 5)))
     return before, after
-
-
-def two_runs(folder: Path) -> list[Run]:
-    """`before_and_after` as runs."""
-    before, after = before_and_after()
-    return [write_run(folder / "a", "before", before), write_run(folder / "b", "after", after)]

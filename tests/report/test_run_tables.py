@@ -9,9 +9,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from harness.analysis.comparable import Variant
 from harness.analysis.metrics import Group, JudgeFacts, Mean, Metrics, Rate, Rounds
-from harness.analysis.positions import position_bias
+from harness.plugins.choices.positions import position_bias
 from harness.records import OUTCOMES, CallFigures, Usage
 from harness.report.run_tables import MOST_GROUPS, position_note, run_document
 from harness.report.runs import runs_table
@@ -121,8 +120,6 @@ def test_a_part_of_a_run_says_what_its_rates_are_of() -> None:
         table = runs_table({"mine": found})
         assert told in table.texts(table.rows[0])
         assert "samples begun" in "".join(table.notes)
-        marks = Variant("mine", found, {}, {}).marks
-        assert marks == [f"INCOMPLETE {told}"]
     one_round = metrics(complete=False, n_planned=2000)
     assert "first answers" not in "".join(rendered(run_document(one_round)))
 

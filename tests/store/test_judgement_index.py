@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analysis.constraints import read_findings
 from harness.errors import DataInvalid
+from harness.plugins.comparisons.constraints import read_findings
 from harness.records import SCHEMA_VERSION, Attempt, Score
 from harness.store.index import AttemptIndex, read_attempts
 from harness.store.json_lines import JsonLinesWriter

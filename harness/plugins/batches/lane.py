@@ -75,6 +75,7 @@ class BatchLane(LaterCalls):
         self._said = ""
         self._broken: BaseException | None = None
         self._closing = False
+        self._is_looking = False
         self._arrived_at = 0.0
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -91,11 +92,14 @@ class BatchLane(LaterCalls):
     async def aclose(self) -> None:
         """Finish the current step, such as creating a batch, and release the claims on batches.
 
+        If the run is stopping, what is being read of batches is left to the next session.
         If a call has cost more than its maximum, the run's batches are cancelled.
         """
         self._closing = True
         self._wake.set()
         if self._task is not None:
+            if self._is_looking and self.stop.requested:
+                self._task.cancel()
             await asyncio.wait([self._task])
         budget = self.jobs.budget
         if budget is not None and budget.broken is not None:
@@ -226,7 +230,9 @@ class BatchLane(LaterCalls):
                 if self._is_complete():
                     await self._submit()
                 if self.clock() >= look_at:
+                    self._is_looking = True
                     await self.jobs.look()
+                    self._is_looking = False
                     self._look_elsewhere()
                     # The pause grows with the time since the last call.
                     pause = min(self._poll_s, 1 + (self.clock() - self._arrived_at) / 10)

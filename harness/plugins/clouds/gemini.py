@@ -209,9 +209,10 @@ class GeminiBackend(HttpBackend):
                 raise PromptRefused(f"{self.endpoint} blocked the prompt: {why}")
             raise ValueError("a response has no candidates")
         usage = bodies.usage_of(response.usage_metadata, _Usage)
-        replies = [
-            _reply(content, response, place, request) for place in range(len(response.candidates))
-        ]
+        replies = bodies.readable(
+            range(len(response.candidates)),
+            lambda place: _reply(content, response, place, request),
+        )
         tier = bodies.tier(usage.service_tier) if usage else None
         first = structs.replace(replies[0], usage=usage.record() if usage else None, tier=tier)
         return bodies.with_others(first, replies[1:], request)

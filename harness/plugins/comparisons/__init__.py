@@ -1,11 +1,22 @@
-"""Comparisons of more than two runs: variants, every pair, rankings, and results tables."""
+"""Comparisons of runs: with a baseline, of variants, every pair, rankings, and results tables."""
 
 from harness.plugin import Plugin, Verb
 
 plugin = Plugin(
-    summary="How much the variants of a run file gain, and which pairs of runs differ.",
-    suite_documents={"suite": ".cross_table_document:runs_suite_document"},
+    summary="Comparisons of runs: with a baseline, of variants, of every pair, and of models.",
+    api={"compare": ".api:compare"},
+    results={"ComparisonResult": ".api:ComparisonResult"},
+    suite_documents={
+        "suite": ".cross_table_document:runs_suite_document",
+        "variants": ".comparison_document:variants_document",
+    },
     verbs={
+        "compare": Verb(
+            summary="Is one run better than another?",
+            heading="Compare runs",
+            place=".compare:compare",
+            completes="harness.cli.completion:run_names",
+        ),
         "table": Verb(
             summary="What would a paper's results table of these runs look like?",
             heading="Compare runs",

@@ -17,21 +17,20 @@ from msgspec.structs import replace
 
 from harness.analysis.breakdown import scored
 from harness.analysis.clustered import ROUNDING
-from harness.analysis.comparable import (
+from harness.analysis.metrics import PASS_RATE
+from harness.config.sections import of_k
+from harness.errors import ConfigError, refuse_unknown
+from harness.plugins.comparisons.comparable import (
     Run,
     Variant,
     common_score,
     refuse_incomparable,
-    refuse_unknown,
     refuse_unknown_label,
 )
-from harness.analysis.comparison import Method, Pairs, compare, pair
-from harness.analysis.metrics import PASS_RATE
-from harness.analysis.p_values import holm
-from harness.analysis.run_differences import changed, differing, marks_against
-from harness.config.run_file import of_k
-from harness.errors import ConfigError
+from harness.plugins.comparisons.comparison import Method, Pairs, compare, pair
 from harness.plugins.comparisons.group_differences import Paired, heterogeneity, paired
+from harness.plugins.comparisons.p_values import holm
+from harness.plugins.comparisons.run_differences import changed, differing, marks_against
 from harness.ports import Claim
 from harness.wording import count_of
 

@@ -12,13 +12,15 @@ from typing import NamedTuple, cast
 
 from msgspec import Struct, field, structs
 
-from harness.analysis import comparable, run_differences
-from harness.analysis.breakdown import Key, has_score, is_share, scored, values_by
+from harness.analysis.breakdown import Key, is_share, scored, values_by, weighted_means
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
-from harness.analysis.ratios import macro_f1, weighted_means
-from harness.config.run_file import is_below, of_k
+from harness.config.run_file import is_below
+from harness.config.sections import of_k
 from harness.errors import ConfigError, RunConflict
 from harness.plugin_loader import Kind
+from harness.plugins.comparisons import comparable, run_differences
+from harness.plugins.comparisons.comparable import has_score
+from harness.plugins.comparisons.macro_f1 import macro_f1
 from harness.plugins.comparisons.row_settings import distinguishing, setting
 from harness.plugins.comparisons.table_figures import (
     MILLISECONDS,

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.analysis.breakdown import explained
-from harness.analysis.comparable import Run
-from harness.analysis.comparison import MOST_UNJUDGED
-from harness.analysis.metrics import PASS_RATE
+from harness.analysis.metrics import MOST_UNJUDGED, PASS_RATE
+from harness.plugins.comparisons.comparable import read_run
+from harness.plugins.comparisons.comparison_document import TESTS, explained, which_round
 from harness.plugins.comparisons.cross_table import (
     CrossTable,
     ShownFigure,
@@ -20,10 +19,10 @@ from harness.plugins.comparisons.cross_table import (
 )
 from harness.plugins.comparisons.pair_matrix import Tau
 from harness.plugins.comparisons.suite import FEWEST_PROMPTS, BenchmarkComparison, Suite, suite_of
-from harness.report.comparison import TESTS
 from harness.report.runs import common_start
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
-from harness.report.text import UNKNOWN, interval, is_zero, number, p_value, which_round
+from harness.report.text import UNKNOWN, interval, is_zero, number, p_value
+from harness.store.run_folder import RunFolder
 from harness.wording import count_of
 
 MISSING = "—"
@@ -251,9 +250,9 @@ def suite_document(suite: Suite, *, brief: bool = False) -> TableDocument:
     )
 
 
-def runs_suite_document(runs: Sequence[Run], *, brief: bool = False) -> TableDocument:
+def runs_suite_document(runs: Sequence[RunFolder], *, brief: bool = False) -> TableDocument:
     """Compare models over the tasks of their runs, and build the `suite_document`."""
-    return suite_document(suite_of(runs), brief=brief)
+    return suite_document(suite_of([read_run(run) for run in runs]), brief=brief)
 
 
 def _models(suite: Suite, brief: bool) -> Table:

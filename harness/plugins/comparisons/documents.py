@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.analysis.breakdown import explained
 from harness.analysis.clustered import ROUNDING
-from harness.analysis.comparison import Comparison
 from harness.analysis.metrics import SampleStatistic
-from harness.analysis.run_differences import SERIOUS
 from harness.plugins.comparisons.ablation import (
     Ablation,
     AblationFindings,
@@ -16,6 +13,15 @@ from harness.plugins.comparisons.ablation import (
     ClaimVerdict,
     FieldGain,
     Gain,
+)
+from harness.plugins.comparisons.comparison import Comparison
+from harness.plugins.comparisons.comparison_document import (
+    TESTS,
+    answers_text,
+    explained,
+    score_name,
+    serious_notes,
+    units_shown,
 )
 from harness.plugins.comparisons.pair_matrix import (
     SATISFIED,
@@ -25,7 +31,7 @@ from harness.plugins.comparisons.pair_matrix import (
     PairMatrix,
     Scoring,
 )
-from harness.report.comparison import TESTS, answers_text, score_name, serious_notes, units_shown
+from harness.plugins.comparisons.run_differences import SERIOUS
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
 from harness.report.text import UNKNOWN, number, p_value
 from harness.wording import count_of

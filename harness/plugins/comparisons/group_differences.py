@@ -9,8 +9,8 @@ from math import fsum, inf
 import numpy as np
 
 from harness.analysis.clustered import ROUNDING, Estimate, clustered_mean
+from harness.analysis.distributions import chi_squared_tail
 from harness.analysis.metrics import Interval
-from harness.analysis.p_values import chi_squared_tail
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from harness.analysis.constraints import LONGEST, ScoreDetails, table_line
+from harness.analysis.failures import LONGEST, ScoreDetails
+from harness.plugins.comparisons.constraints import table_line
 from harness.store.columns import AttemptTable, TableBuilder
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import decoded

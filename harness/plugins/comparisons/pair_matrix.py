@@ -19,13 +19,18 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from harness.analysis.breakdown import is_verdict, value_of, values_by
-from harness.analysis.comparable import Run, refuse_incomparable, refuse_unknown_label, scored_runs
-from harness.analysis.comparison import Comparison, Floats, adjusted, compare, pair
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
-from harness.analysis.run_comparison import RunComparison, counted_pairs, tau_b
-from harness.analysis.run_differences import differing
 from harness.datasets.rows import rows
 from harness.errors import ConfigError, DataInvalid
+from harness.plugins.comparisons.comparable import (
+    Run,
+    refuse_incomparable,
+    refuse_unknown_label,
+    scored_runs,
+)
+from harness.plugins.comparisons.comparison import Comparison, Floats, adjusted, compare, pair
+from harness.plugins.comparisons.run_comparison import RunComparison, counted_pairs, tau_b
+from harness.plugins.comparisons.run_differences import differing
 from harness.store.columns import AttemptTable
 
 MAX_ORDERED = 7  # runs up to which all orders (of 7 runs, 5,040) are compared

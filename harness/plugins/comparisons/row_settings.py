@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.analysis.comparable import Variant, section_of
-from harness.analysis.run_differences import changed, setting_text
+from harness.plugins.comparisons.comparable import Variant, section_of
+from harness.plugins.comparisons.run_differences import changed, setting_text
 
 SHOTS = "task.shots"
 

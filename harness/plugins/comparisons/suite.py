@@ -16,13 +16,13 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 from numpy.typing import NDArray
 
-from harness.analysis.comparable import Run, scored_runs
-from harness.analysis.comparison import Comparison, Floats, adjusted, pair
 from harness.analysis.metrics import Interval
-from harness.analysis.run_comparison import ComparisonOptions, compare_runs
 from harness.errors import RunConflict
+from harness.plugins.comparisons.comparable import Run, scored_runs
+from harness.plugins.comparisons.comparison import Comparison, Floats, adjusted, pair
 from harness.plugins.comparisons.cross_table import CrossTable, TableOptions, cross_table
 from harness.plugins.comparisons.pair_matrix import Tau, rank_correlation
+from harness.plugins.comparisons.run_comparison import ComparisonOptions, compare_runs
 
 DRAWS = 2_000
 MAX_WORK = 200_000_000  # draws times pairs; above this, fewer draws are made

@@ -7,12 +7,20 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.analysis.breakdown import Key, group_codes, is_share, values_of
-from harness.analysis.clustered import mean_of_groups, over_samples
+from harness.analysis.breakdown import (
+    Key,
+    by_group,
+    group_codes,
+    is_share,
+    ratio_of_sums,
+    values_of,
+    values_of_both,
+)
+from harness.analysis.clustered import over_samples
 from harness.analysis.metrics import SampleStatistic
-from harness.analysis.ratios import by_group, ratio_of_sums, values_of_both
+from harness.plugins.comparisons.costs import TimedLine
+from harness.plugins.comparisons.strata import mean_of_groups
 from harness.records import CONSTRAINT_REFUSED
-from harness.store.calls import TimedLine
 from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex
 

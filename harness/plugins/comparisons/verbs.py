@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from harness.analysis.comparable import read_run, refuse_unknown_label
 from harness.cli.options import By, Cluster, Format, Round, Runs, Score
 from harness.config.settings import Settings
 from harness.engine.run_files import runs_named, variants_named
 from harness.errors import ConfigError, nearest
 from harness.plugins.comparisons.ablation import AblationOptions, ablate, findings
+from harness.plugins.comparisons.comparable import read_run, refuse_unknown_label
 from harness.plugins.comparisons.cross_table import TableOptions, cross_table
 from harness.plugins.comparisons.cross_table_document import cross_table_document, suite_document
 from harness.plugins.comparisons.documents import ablation_document, matrix_document

@@ -22,7 +22,6 @@ from uuid import uuid4
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from harness.analysis.comparable import IMPORTED
 from harness.analysis.metrics import to_json
 from harness.analysis.summary import measure
 from harness.config.run_file import RunFile
@@ -32,7 +31,7 @@ from harness.store.file_states import GROWING, KEY, RESULTS, SETTINGS, file_stat
 from harness.store.files import RUN_REMEDY, write_json, write_whole
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.manifest import package_versions
-from harness.store.run_folder import RunFolder
+from harness.store.run_folder import IMPORTED, RunFolder
 
 MAX_PARTS = 20_000  # up to this many instances, the manifest has a hash of each one's data
 MAX_BYTES = 1 << 27  # size limit of one sample: a line, or a member of a log

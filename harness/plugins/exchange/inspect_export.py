@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from harness.analysis.exported_run import ExportedRun
 from harness.analysis.metrics import Mean, Metrics, Rate
 from harness.errors import ConfigError, import_extra
+from harness.plugins.exchange.exported_run import ExportedRun
 from harness.records import Attempt, Score, Usage
 from harness.store.files import output_file
 from harness.store.index import read_names

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from harness.analysis.exported_run import Cell, ExportedRows
 from harness.errors import StoreFailed, import_extra
+from harness.plugins.exchange.exported_run import Cell, ExportedRows
 from harness.store.files import OUTPUT_REMEDY, output_file
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import Annotated, Literal, get_args
 
 import typer
 
-from harness.analysis.exported_run import ExportedRows, ExportedRun, exported_run
 from harness.cli.options import Runs
 from harness.config.settings import Settings
 from harness.engine.resolving import row_fields
 from harness.engine.run_files import runs_named
 from harness.errors import ConfigError, DataInvalid
+from harness.plugins.exchange.exported_run import ExportedRows, ExportedRun, exported_run
 from harness.plugins.exchange.imported_run import refuse_existing, write_run
 from harness.plugins.exchange.inspect_export import write_inspect
 from harness.plugins.exchange.inspect_import import is_inspect_log, read_inspect

@@ -6,6 +6,7 @@ plugin = Plugin(
     summary="Later judgements of runs, the validation of judges, and errors labelled by hand.",
     requires=("comparisons", "data", "estimates", "report"),
     section_builders={"panels": ".panel:build_panel"},
+    measurements={"references": ".gold:read_reference_scores"},
     figures={"calibration": ".calibration:write_calibration"},
     report_sections={"scores": ".page:JudgeFindings"},
     verbs={

@@ -9,7 +9,7 @@ from harness.plugins.judging.validation import JudgeValidation
 from harness.plugins.report.figure import NUMBER, Figure, interval, number, write_image
 from harness.plugins.report.figures import plot
 from harness.plugins.report.figures.plot import Runs, Sheet, alt
-from harness.report.runs import run_title
+from harness.plugins.report.runs import run_title
 
 
 def calibration_figure(validation: JudgeValidation) -> Figure | None:

@@ -14,9 +14,10 @@ from typing import Any
 from msgspec import Struct
 
 from harness.analysis.breakdown import value_of
-from harness.analysis.constraints import table_line
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.errors import ConfigError
+from harness.plugins.comparisons.comparison_document import ShownUnit
+from harness.plugins.comparisons.constraints import table_line
 from harness.plugins.judging.references import changed_labels, kept_labels
 from harness.plugins.judging.validation import (
     PEOPLE,
@@ -28,7 +29,7 @@ from harness.plugins.judging.validation import (
 from harness.plugins.report.figure import Figure
 from harness.plugins.report.runs import NOT_VALIDATED, ReportSection
 from harness.records import Score
-from harness.report.table import Column, Note, Row, ShownUnit, Table, table
+from harness.report.table import Column, Note, Row, Table, table
 from harness.report.text import number
 from harness.store.columns import TableBuilder
 from harness.store.index import AttemptIndex

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from harness.analysis.breakdown import group_codes
-from harness.analysis.constraints import LONGEST
+from harness.analysis.failures import LONGEST
 from harness.datasets.folder import decode_json, numbered_lines
 from harness.errors import ConfigError, DataInvalid, raised_as
 from harness.plugins.comparisons.judge_verdicts import JudgedAnswer, JudgeVerdict, Said

@@ -17,9 +17,8 @@ from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from harness.analysis.clustered import linearised, rate
-from harness.analysis.comparable import refuse_unknown
 from harness.analysis.metrics import Statistic
-from harness.errors import ConfigError, DataInvalid
+from harness.errors import ConfigError, DataInvalid, refuse_unknown
 from harness.plugins.comparisons.judge_verdicts import judges_with_verdicts, read_answers
 from harness.plugins.comparisons.pair_matrix import (
     RankCorrelation,

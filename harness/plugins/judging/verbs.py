@@ -8,8 +8,6 @@ from typing import Annotated
 
 import typer
 
-from harness.analysis.comparable import read_run, refuse_incomparable
-from harness.analysis.run_differences import differing
 from harness.analysis.self_preference import notes
 from harness.cli.completion import run_names
 from harness.cli.endings import attended, early_end, say_verdictless
@@ -25,7 +23,9 @@ from harness.engine.run_files import run_named, runs_named
 from harness.errors import ConfigError, RunConflict, StoreFailed, nearest
 from harness.execution import report_executions
 from harness.plugin_loader import Kind
+from harness.plugins.comparisons.comparable import read_run, refuse_incomparable
 from harness.plugins.comparisons.judge_verdicts import judges_with_verdicts, read_answers
+from harness.plugins.comparisons.run_differences import differing
 from harness.plugins.data.published import fetch_prompts
 from harness.plugins.estimates.confirm import confirm_calls
 from harness.plugins.judging import error_labels, later_judge

@@ -14,11 +14,12 @@ from harness.api import run
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.models import Resources
-from harness.engine.preparation import check_bounds, prepare_data
+from harness.engine.preparation import prepare_data
 from harness.engine.resolving import build_task, resolved
-from harness.engine.run_files import check_section, read_bounds, read_runs
+from harness.engine.run_files import read_runs
 from harness.errors import HarnessError, UserError, for_command
 from harness.execution import executing
+from harness.plugins.gate.api import check_section, read_bounds
 
 
 class RunFileCollector(pytest.File):
@@ -84,7 +85,8 @@ class RunItem(pytest.Item):
         with executing(), Resources(Settings()) as resources:
             prepare_data({self.variant: self.run}, self.base, resources)
             run_file = resolved(self.run)
-            check_bounds(run_file, section, build_task(run_file, resources.settings))
+            task = build_task(run_file, resources.settings)
+            section.check_scores(task, run_file.samples, run_file.judge_names)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Describe a failure, without a traceback for broken bounds and the user's mistakes."""

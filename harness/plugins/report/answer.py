@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from harness.analysis.metrics import PASS_RATE, Interval
-from harness.analysis.p_values import ALPHA
+from harness.plugins.comparisons.comparison_document import ShownUnit, score_name, which_round
 from harness.plugins.comparisons.cross_table_document import row_name
+from harness.plugins.comparisons.p_values import ALPHA
 from harness.plugins.comparisons.pair_matrix import PairMatrix
 from harness.plugins.comparisons.suite import Suite
 from harness.plugins.report.parts import Headline, Mark, RunOverview
 from harness.plugins.report.runs import Reported, ReportedRun
 from harness.records import EXAMPLE
-from harness.report.comparison import score_name
-from harness.report.table import Column, ShownUnit
-from harness.report.text import COMPUTED, printable, usd, which_round
+from harness.report.table import Column
+from harness.report.text import COMPUTED, printable, usd
 from harness.wording import count_of, joined_with_and, truncated
 
 MOST_REASONS = 3  # of a run

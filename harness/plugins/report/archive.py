@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.analysis.breakdown import is_verdict
-from harness.analysis.run_comparison import RunComparison
+from harness.plugins.comparisons.run_comparison import RunComparison
 from harness.plugins.report.entries import FoundAttempts, entry, judges_of, read_texts
 from harness.plugins.report.overview import score_kind
 from harness.plugins.report.parts import block, to_json

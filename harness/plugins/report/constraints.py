@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median_low
 
-from harness.analysis.comparable import read_run
-from harness.analysis.constraints import (
+from harness.analysis.summary import measure
+from harness.errors import ConfigError, DataMissing
+from harness.plugins.comparisons.comparable import read_run
+from harness.plugins.comparisons.constraints import (
     LABEL,
     ConstraintFindings,
     ConstraintKind,
     kinds,
     read_findings,
 )
-from harness.analysis.summary import measure
-from harness.errors import ConfigError, DataMissing
 from harness.report.run_tables import headed
 from harness.report.table import Cell, Column, Note, Table, TableDocument, table
 from harness.report.text import percent

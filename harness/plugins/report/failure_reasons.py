@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from harness.analysis.constraints import constraint_kind
 from harness.analysis.failures import VALUE, FailedLine, read_failed_lines, without_values
+from harness.plugins.comparisons.constraints import constraint_kind
 from harness.records import with_example
 from harness.store.index import AttemptIndex
 from harness.wording import one_line

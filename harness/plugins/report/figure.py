@@ -15,7 +15,7 @@ from textwrap import wrap
 from typing import Any
 
 from harness.errors import import_extra
-from harness.report.table import ShownUnit
+from harness.plugins.comparisons.comparison_document import ShownUnit
 from harness.report.text import UNKNOWN, percentage, printable
 from harness.report.text import number as with_decimals
 from harness.store.files import replacing

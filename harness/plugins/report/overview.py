@@ -9,14 +9,23 @@ from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from datetime import datetime
 
-from harness.analysis.breakdown import explained, is_verdict, value_of
+from harness.analysis.breakdown import is_verdict, value_of
 from harness.analysis.failures import fence_hint
 from harness.analysis.metrics import PASS_RATE, SampleStatistic, all_from_cache
-from harness.analysis.p_values import ALPHA
-from harness.analysis.run_comparison import RunComparison
-from harness.analysis.run_differences import CONFOUNDED
 from harness.analysis.self_preference import notes
-from harness.analysis.summary import Latencies
+from harness.plugins.comparisons.comparison_document import (
+    ShownUnit,
+    captions,
+    details,
+    explained,
+    score_name,
+    serious,
+    which_round,
+)
+from harness.plugins.comparisons.costs import Latencies
+from harness.plugins.comparisons.p_values import ALPHA
+from harness.plugins.comparisons.run_comparison import RunComparison
+from harness.plugins.comparisons.run_differences import CONFOUNDED
 from harness.plugins.report.answer import headline_of
 from harness.plugins.report.figure import Figure
 from harness.plugins.report.parts import (
@@ -35,10 +44,9 @@ from harness.plugins.report.parts import (
 from harness.plugins.report.runs import NOT_VALIDATED, Reported, ReportedRun, shortened, unit_of
 from harness.plugins.report.sections import differences, origins, packages, sections, settings
 from harness.records import OUTCOMES
-from harness.report.comparison import captions, details, score_name, serious
 from harness.report.runs import common_start
-from harness.report.table import Column, ShownUnit
-from harness.report.text import printable, which_round
+from harness.report.table import Column
+from harness.report.text import printable
 from harness.wording import joined_with_and
 
 MOST_REASONS = 20  # reasons for failures listed, over all runs

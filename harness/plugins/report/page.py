@@ -18,12 +18,13 @@ from typing import IO, Annotated, Literal
 import typer
 from msgspec.structs import replace as replaced
 
-from harness.analysis.run_comparison import ComparisonOptions
 from harness.cli.options import Baseline, By, Round, Runs, Score
 from harness.config.settings import Settings
 from harness.declarations import declarations
 from harness.engine.run_files import baseline_name, runs_named
 from harness.errors import ConfigError, ExtraMissing, import_extra
+from harness.plugins.comparisons.comparison_document import ShownUnit
+from harness.plugins.comparisons.run_comparison import ComparisonOptions
 from harness.plugins.report.archive import select, write_chunks
 from harness.plugins.report.figure import Figure, config, write_image
 from harness.plugins.report.overview import overview
@@ -39,9 +40,8 @@ from harness.plugins.report.parts import (
     visible,
 )
 from harness.plugins.report.recorded_task import task_of
-from harness.plugins.report.runs import IsolatedSection, Reported, report_on, shortened
-from harness.report.runs import run_title
-from harness.report.table import Column, Row, ShownUnit, Table, table
+from harness.plugins.report.runs import IsolatedSection, Reported, report_on, run_title, shortened
+from harness.report.table import Column, Row, Table, table
 from harness.report.text import printable, usd
 from harness.store.files import check_output, replacing
 from harness.store.run_folder import REPORT, RunFolder

@@ -26,9 +26,10 @@ from markupsafe import Markup, escape
 from msgspec import Struct
 
 from harness.analysis.metrics import Statistic
+from harness.plugins.comparisons.comparison_document import ShownUnit
 from harness.plugins.report.figure import Figure
 from harness.records import encodable
-from harness.report.table import Cell, Row, ShownUnit, Table
+from harness.report.table import Cell, Row, Table
 
 STYLES = {"green": "good", "yellow": "warn", "red": "bad", "bold": "bold", "dim": "dim"}
 """Classes of cells on the page, by the word of a terminal's style."""

@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from harness.analysis.comparable import refuse_unknown_label
 from harness.analysis.summary import measure
 from harness.errors import ConfigError, DataMissing
+from harness.plugins.comparisons.comparable import refuse_unknown_label
 from harness.records import CONSTRAINT_REFUSED, WITHOUT_REPLY, Outcome
 from harness.report.run_tables import headed
 from harness.report.table import Note, Table, TableDocument, table

@@ -12,26 +12,32 @@ from msgspec.structs import replace as replaced
 from numpy.typing import NDArray
 
 from harness.analysis.breakdown import is_share, scored
-from harness.analysis.comparable import Run, Variant, refuse_unknown_score, variant_of
-from harness.analysis.constraints import (
+from harness.analysis.metrics import PASS_RATE, Metrics, from_json
+from harness.analysis.summary import measure
+from harness.config.settings import without_secrets
+from harness.declarations import DISTRIBUTION, PluginMember, declared_members, described
+from harness.errors import ExtraMissing, HarnessError
+from harness.plugins.comparisons.comparable import Run, Variant, refuse_unknown_score, variant_of
+from harness.plugins.comparisons.comparison_document import ShownUnit
+from harness.plugins.comparisons.constraints import (
     NO_FINDINGS,
     ConstraintFindings,
     ConstraintKind,
     kinds,
     read_findings,
 )
-from harness.analysis.metrics import PASS_RATE, Metrics, from_json
-from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
-from harness.analysis.summary import Latencies, latencies, measure
-from harness.config.settings import without_secrets
-from harness.declarations import DISTRIBUTION, PluginMember, declared_members, described
-from harness.errors import ExtraMissing, HarnessError
+from harness.plugins.comparisons.costs import Latencies, TimedLine, latencies, read_latencies
 from harness.plugins.comparisons.pair_matrix import (
     InducedRankings,
     PairMatrix,
     induced_rankings,
     pair_matrix,
     with_planned,
+)
+from harness.plugins.comparisons.run_comparison import (
+    ComparisonOptions,
+    RunComparison,
+    compare_runs,
 )
 from harness.plugins.comparisons.suite import Suite, suite_of
 from harness.plugins.report.failure_reasons import (
@@ -44,8 +50,8 @@ from harness.plugins.report.figure import Figure
 from harness.ports import Effect
 from harness.report.run_tables import REFERENCE_COLUMNS, reference_cells
 from harness.report.runs import common_start
-from harness.report.table import Note, ShownUnit, Table, table
-from harness.store.calls import RunCalls, TimedLine, read_latencies
+from harness.report.table import Note, Table, table
+from harness.store.calls import RunCalls
 from harness.store.columns import AttemptTable
 from harness.store.files import read_file
 from harness.store.index import AttemptIndex
@@ -164,6 +170,17 @@ def _sections(index: AttemptIndex, run: str, texts: bool) -> Iterator[tuple[str,
                 yield name, member.load()(index, run, texts)
             else:
                 yield name, IsolatedSection(member, name, index, run, texts)
+
+
+MOST_NAMED = 4  # runs named in a title
+
+
+def run_title(names: Sequence[str]) -> str:
+    """Return a title that names the runs (or their number) after their common prefix."""
+    start = common_start(names)
+    rests = [name.removeprefix(start) for name in names]
+    title = ", ".join(rests) if len(names) <= MOST_NAMED else f"{len(names)} runs"
+    return f"{start.removesuffix('.')}: {title}" if start else title
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

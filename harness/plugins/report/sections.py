@@ -15,6 +15,7 @@ from harness.analysis.metrics import plugin_of
 from harness.config.run_file import flatten
 from harness.errors import HarnessError
 from harness.plugin_loader import kind
+from harness.plugins.comparisons.comparison_document import ShownUnit, tables_within
 from harness.plugins.comparisons.cross_table_document import suite_document
 from harness.plugins.report.constraints import constraint_document, constraint_shares
 from harness.plugins.report.figure import Figure
@@ -28,7 +29,6 @@ from harness.plugins.report.parts import (
 )
 from harness.plugins.report.runs import Reported, ReportedRun, references
 from harness.records import OUTCOMES
-from harness.report.comparison import tables_within
 from harness.report.run_tables import (
     MOST_GROUPS,
     aggregate_table,
@@ -38,7 +38,7 @@ from harness.report.run_tables import (
     round_table,
     turn_table,
 )
-from harness.report.table import Cell, Column, Note, Row, ShownUnit, Table, table
+from harness.report.table import Cell, Column, Note, Row, Table, table
 
 _TIMES = ("started_at", "ended_at")
 _EMPTY: tuple[object, ...] = (None, False, "", [], {})

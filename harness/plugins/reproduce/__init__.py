@@ -4,7 +4,7 @@ from harness.plugin import Plugin, Verb
 
 plugin = Plugin(
     summary="Reproduction of the tables and figures of papers.",
-    requires=("report",),
+    requires=("comparisons", "report"),
     verbs={
         "reproduce": Verb(
             summary="Reproduce the tables and figures of a paper.",

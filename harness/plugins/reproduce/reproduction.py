@@ -13,7 +13,6 @@ import typer
 from msgspec import Struct
 
 import harness
-from harness.analysis.comparable import read_run
 from harness.cli.endings import attended, early_end
 from harness.cli.options import Format, Overrides
 from harness.config import shipped
@@ -27,6 +26,7 @@ from harness.engine.models import Resources
 from harness.engine.preparation import prepare_all, prepare_data
 from harness.engine.resolving import named_model
 from harness.errors import ConfigError, DataInvalid, DataMissing
+from harness.plugins.comparisons.comparable import read_run
 from harness.plugins.reproduce.page import study_document, study_page
 from harness.plugins.reproduce.study import (
     Finding,

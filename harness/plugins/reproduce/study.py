@@ -19,19 +19,19 @@ from pydantic import AliasChoices, Field
 from harness.analysis.breakdown import (
     any_of_first,
     group_codes,
-    has_score,
     of_round,
     scored,
     values_by,
+    weighted_means,
 )
 from harness.analysis.clustered import clustered_mean, over_samples
-from harness.analysis.comparable import Run
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
-from harness.analysis.ratios import macro_f1, weighted_means
 from harness.config.validation import Section, validated
 from harness.config.yaml_text import read
 from harness.declarations import declarations
 from harness.errors import ConfigError, nearest
+from harness.plugins.comparisons.comparable import Run, has_score
+from harness.plugins.comparisons.macro_f1 import macro_f1
 from harness.store.columns import AttemptTable
 
 Verdict = Literal["equal", "within", "outside", "differs", "not comparable"]

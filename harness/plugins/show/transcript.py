@@ -17,7 +17,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from harness.analysis.failures import AnswerLine, FailedAttempt, by_reason
+from harness.plugins.show.failures import AnswerLine, FailedAttempt, by_reason
 from harness.records import Attempt
 from harness.report.runs import common_start
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, table
@@ -34,6 +34,7 @@ _MOST_KINDS = 10  # of reasons
 _MOST_ROWS = 50  # of instances whose answers are shown side by side
 _LONGEST_ANSWER = 200
 _LONGEST_PROMPT = 60
+LONGEST_PIECE = 100_000  # characters that are rendered at once
 
 
 def transcript(attempts: Sequence[Attempt]) -> RenderableType:
@@ -114,7 +115,22 @@ def _judgement(judgement: Judgement) -> Iterator[RenderableType]:
 
 def _block(title: str, text: str) -> Iterator[RenderableType]:
     yield Text(f"{title}:", style="dim")
-    yield Padding(inert_text(text), (0, 0, 0, 2))
+    for piece in _pieces(text):
+        yield Padding(inert_text(piece), (0, 0, 0, 2))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Yield the text in pieces that end at line ends where possible.
+
+    Rich takes quadratic time for a long text.
+    """
+    start = 0
+    while len(text) - start > LONGEST_PIECE:
+        end = start + LONGEST_PIECE
+        line_end = text.rfind("\n", start, end)
+        yield text[start : end if line_end < 0 else line_end]
+        start = end if line_end < 0 else line_end + 1
+    yield text[start:]
 
 
 def _facts(attempt: Attempt) -> str:

@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from harness.analysis.comparable import read_run
-from harness.analysis.failures import AnswerLine, read_deciding, read_failed
+from harness.analysis.failures import read_deciding
 from harness.analysis.summary import measure
 from harness.cli.options import Runs
 from harness.cli.verbs import placed
@@ -16,6 +15,7 @@ from harness.declarations import declared_views
 from harness.engine.resolving import row_fields
 from harness.engine.run_files import runs_named
 from harness.errors import ConfigError, DataMissing
+from harness.plugins.show.failures import AnswerLine, read_failed
 from harness.plugins.show.transcript import Rows, answers_document, failed_document, transcript
 from harness.report.run_tables import headed, run_document
 from harness.report.runs import runs_table, suite_document
@@ -140,6 +140,6 @@ def _several(folders: Sequence[RunFolder]) -> TableDocument:
     metrics = {folder.name: measure(folder) for folder in folders}
     document = TableDocument(parts=[runs_table(metrics)])
     if len({run_metrics.task for run_metrics in metrics.values()}) > 1:
-        document = suite_document(list(map(read_run, folders)))
+        document = suite_document(folders)
     more = Note(f"One in full: harness show {folders[0].name}")
     return replace(document, parts=[*document.parts, more], data=metrics)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, TypedDict, Unpack
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Literal, TypedDict, Unpack, get_args
 
 from harness.api import execute_runs, finished, strict_options
 from harness.config.settings import Settings
 from harness.engine.run_files import task_section
-from harness.errors import ConfigError
+from harness.errors import ConfigError, nearest
 from harness.execution import executing
 from harness.plugins.suites.suite import (
     TaskChoice,
@@ -18,11 +19,81 @@ from harness.plugins.suites.suite import (
     suite_path,
     write_suite,
 )
-from harness.results import EvaluationResult
+from harness.report.runs import suite_document
+from harness.report.table import TableDocument
+from harness.results import RunResult, TableResult, data_frame, exported_frame
 from harness.terminal.console import say
 from harness.terminal.display import Display
 
 Tasks = TaskChoice | Sequence[TaskChoice]
+
+EvaluationRows = Literal["results", "differences", "ranks", "correlations", "samples", "attempts"]
+
+_CI95 = ("ci95_low", "ci95_high")
+_SUITE_ROWS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "results": ("value", ("model", "benchmark", "score", "value", *_CI95, "n")),
+    "differences": (
+        "difference",
+        ("model", "benchmark", "score", "value", *_CI95, "p_value", "p_adjusted", "n"),
+    ),
+    "ranks": ("average_rank", ("model", "value", *_CI95)),
+    "correlations": ("tau_b", ("benchmark", "value", "n")),
+}
+"""For each kind of row of an evaluation: its name in the document's records, and its columns."""
+
+
+@dataclass(frozen=True, repr=False)
+class EvaluationResult(TableResult):
+    """The runs of an evaluation by "TASK.MODEL", one per model and benchmark.
+
+    If the budget was spent before a run started, that run is omitted.
+    """
+
+    runs: Mapping[str, RunResult]
+
+    @property
+    def run(self) -> RunResult:
+        """The only run of the evaluation.
+
+        Raises:
+            ConfigError: If there are several runs.
+        """
+        if len(self.runs) > 1:
+            problem = f"There are {len(self.runs)} runs."
+            raise ConfigError(problem, f"Choose one of .runs: {', '.join(self.runs)}.")
+        return next(iter(self.runs.values()))
+
+    @cached_property
+    def document(self) -> TableDocument:
+        """The table of models and benchmarks, with its notes."""
+        return suite_document([run.folder for run in self.runs.values()])
+
+    def to_frame(self, rows: EvaluationRows = "results") -> Any:
+        """Return a pandas or polars data frame with one kind of row.
+
+        Args:
+            rows: "results" (one row per model and benchmark), "differences" (from the first model,
+                per benchmark), "ranks" (a model's average rank), "correlations" (of two
+                benchmarks), or "samples" or "attempts" of all runs, as `RunResult.to_frame`
+                returns them.
+
+        Raises:
+            ConfigError: If there is no such kind of row, or neither library is installed.
+            DataMissing: If ``rows`` are samples or attempts, and a run has none.
+        """
+        if rows in ("samples", "attempts"):
+            return exported_frame(self.runs.values(), rows == "attempts")
+        if rows not in _SUITE_ROWS:
+            problem = f"A data frame cannot have the rows {rows!r}."
+            raise ConfigError(problem, nearest(str(rows), get_args(EvaluationRows)))
+        kind, columns = _SUITE_ROWS[rows]
+        every_record = list(self.document.records or ())
+        if any("row" not in record for record in every_record):
+            problem = "No installed plug-in brings the table of models and benchmarks."
+            raise ConfigError(problem, "Choose the rows 'samples' or 'attempts'.")
+        records = [record for record in every_record if record["row"] == kind]
+        cells = [[record[column] for column in columns] for record in records]
+        return data_frame(cells, dict.fromkeys(columns))
 
 
 class EvaluateOptions(TypedDict, total=False):

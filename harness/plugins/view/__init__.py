@@ -11,7 +11,7 @@ from harness.plugin import Plugin, Verb
 
 plugin = Plugin(
     summary="The live view of runs in the browser.",
-    requires=("report",),
+    requires=("comparisons", "report"),
     run_steps={"watch": ".status_writer:StatusWriter"},
     verbs={
         "view": Verb(

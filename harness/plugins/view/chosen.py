@@ -16,20 +16,20 @@ from msgspec.json import decode
 from msgspec.structs import replace
 
 from harness.analysis.failures import FailedLine, read_deciding
-from harness.analysis.run_comparison import ComparisonOptions
 from harness.errors import ExtraMissing, HarnessError
+from harness.plugins.comparisons.run_comparison import ComparisonOptions
 from harness.plugins.report.archive import snippet
 from harness.plugins.report.entries import entry, judges_of, read_texts
 from harness.plugins.report.failure_reasons import reasons_told
 from harness.plugins.report.overview import overview, score_kind
 from harness.plugins.report.page import drawable, figures_of
 from harness.plugins.report.parts import Headline, Overview
-from harness.plugins.report.runs import Reported, TaskAnswers, report_on
+from harness.plugins.report.runs import Reported, TaskAnswers, report_on, run_title
 from harness.plugins.view.cases import MISSING, CaseFilter, CaseTable, Findings, TextSearch
 from harness.plugins.view.runs import FILES, Followed, in_thread, stamp, timed, why_ended
 from harness.plugins.view.status import read_status
 from harness.records import OUTCOMES
-from harness.report.runs import common_start, run_title
+from harness.report.runs import common_start
 from harness.store.attempt_lines import ATTEMPT
 from harness.store.columns import NOT_JUDGED, name_digest
 from harness.store.index import AttemptIndex

@@ -10,8 +10,6 @@ import pytest
 import scipy
 from msgspec import structs
 
-from harness.analysis.comparable import Variant
-from harness.analysis.run_comparison import ComparisonOptions, compare_runs
 from harness.analysis.run_display import RunDisplay
 from harness.errors import ConfigError, RunConflict
 from harness.plugins.comparisons import ablation
@@ -21,9 +19,12 @@ from harness.plugins.comparisons.ablation import (
     AblationOptions,
     findings,
 )
+from harness.plugins.comparisons.comparable import Variant
+from harness.plugins.comparisons.run_comparison import ComparisonOptions, compare_runs
 from harness.ports import Claim
 from harness.store.columns import AttemptTable, InstanceTable, name_digest
-from tests.analysis.variants import group, variant
+from tests.analysis.summaries import group
+from tests.plugins.comparisons.variants import variant
 
 EACH = 20  # instances of a task
 

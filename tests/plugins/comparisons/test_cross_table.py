@@ -6,11 +6,9 @@ from typing import Any
 import pytest
 
 from harness.analysis.breakdown import values_by
-from harness.analysis.comparable import Run
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.ratios import macro_f1
-from harness.analysis.run_differences import setting_text
 from harness.errors import ConfigError, RunConflict
+from harness.plugins.comparisons.comparable import Run
 from harness.plugins.comparisons.cross_table import (
     CrossTable,
     TableCell,
@@ -18,13 +16,15 @@ from harness.plugins.comparisons.cross_table import (
     TableRow,
     cross_table,
 )
+from harness.plugins.comparisons.macro_f1 import macro_f1
+from harness.plugins.comparisons.run_differences import setting_text
 from harness.plugins.comparisons.table_figures import MILLISECONDS, TOKENS
 from harness.ports import PaperTable, TableFigure
 from harness.records import Attempt, Score
 from tests.analysis.conftest import Make
 from tests.analysis.test_pass_at_k import FOUR, LAST
-from tests.analysis.test_pass_at_k import run as run_of
-from tests.analysis.variants import variant
+from tests.plugins.comparisons.test_scores_of_k import run as run_of
+from tests.plugins.comparisons.variants import variant
 
 FORMATS = ("json", "xml", "yaml")
 SOURCE = "A paper, table 1"

@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from harness.analysis.comparable import Run
+from harness.plugins.comparisons.comparable import Run
 from harness.plugins.comparisons.documents import matrix_document, p_cells
 from harness.plugins.comparisons.pair_matrix import (
     InducedRankings,
@@ -27,7 +27,7 @@ from harness.report.table import (
 )
 from harness.report.terminal import terminal
 from tests.analysis.conftest import Make, TableOf
-from tests.analysis.variants import variant
+from tests.plugins.comparisons.variants import variant
 
 MODELS = 14
 

@@ -9,14 +9,14 @@ import pytest
 import scipy
 
 from harness.analysis.breakdown import value_of
-from harness.analysis.comparable import Run
-from harness.analysis.p_values import holm
 from harness.errors import ConfigError, RunConflict
+from harness.plugins.comparisons.comparable import Run
+from harness.plugins.comparisons.p_values import holm
 from harness.plugins.comparisons.pair_matrix import PairMatrix, pair_matrix
 from harness.records import Attempt, Score
 from tests.analysis.conftest import Make, TableOf
 from tests.analysis.statsmodels_reference import least_squares
-from tests.analysis.variants import variant
+from tests.plugins.comparisons.variants import variant
 
 STRICT, SOFT = "yes_no.strict", "yes_no.soft"
 M = 60

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from harness.plugins.comparisons.pair_matrix import MAX_ORDERED, rank_correlation
-from tests.analysis.test_run_comparison_ranking import RANKED
+from tests.plugins.comparisons.test_run_comparison_ranking import RANKED
 
 ORDERS = st.integers(MAX_ORDERED + 1, 40).flatmap(lambda n: st.permutations(range(n)))
 

@@ -3,8 +3,8 @@
 import pytest
 import scipy
 
-from harness.analysis.comparable import Run, refuse_unknown_label
 from harness.errors import ConfigError
+from harness.plugins.comparisons.comparable import Run, refuse_unknown_label
 from harness.plugins.comparisons.pair_matrix import (
     SATISFIED,
     InducedRankings,
@@ -14,8 +14,9 @@ from harness.plugins.comparisons.pair_matrix import (
     pair_matrix,
 )
 from tests.analysis.conftest import Make, TableOf
-from tests.analysis.test_pass_at_k import FOUR, LAST, run
-from tests.analysis.variants import variant
+from tests.analysis.test_pass_at_k import FOUR, LAST
+from tests.plugins.comparisons.test_scores_of_k import run
+from tests.plugins.comparisons.variants import variant
 
 PASSED = {  # of 10 in each group
     "a": {"Law": 2, "Arts": 8, "10": 1},

@@ -3,11 +3,11 @@
 import pytest
 import scipy
 
-from harness.analysis.comparable import Run
+from harness.plugins.comparisons.comparable import Run
 from harness.plugins.comparisons.suite import Suite, suite_of
 from tests.analysis.conftest import Make, TableOf
 from tests.analysis.statsmodels_reference import multipletests
-from tests.analysis.variants import variant
+from tests.plugins.comparisons.variants import variant
 
 PASSED = {"good": (30, 30), "middling": (20, 20), "poor": (2, 20), "bad": (1, 1)}
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.plugins.mock.server import MockServer
-from tests.cli.command import harness
-from tests.cli.test_compare import on
+from tests.cli.command import harness, on
 from tests.cli.test_jsonl import ROWS, environment, written
 from tests.rows import QUICKSTART
 

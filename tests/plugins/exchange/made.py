@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from harness.analysis.exported_run import ExportedRun
+from harness.plugins.exchange.exported_run import ExportedRun
 from harness.records import SCHEMA_VERSION, Attempt, Score, Usage, encodable
 from harness.store.files import write_json
 from harness.store.index import AttemptIndex

@@ -17,8 +17,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.cli.command import COMMAND, harness, mistake
-from tests.cli.test_compare import QUICK
+from tests.cli.command import COMMAND, QUICK, harness, mistake
 from tests.cli.test_manage import copied, cut
 from tests.unsealed import unseal
 

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from harness.analysis.exported_run import exported_run
 from harness.analysis.summary import measure
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.plugins.exchange import inspect_import
+from harness.plugins.exchange.exported_run import exported_run
 from harness.plugins.exchange.imported_run import write_run
 from harness.plugins.exchange.inspect_export import write_inspect
 from harness.plugins.exchange.inspect_import import read_inspect

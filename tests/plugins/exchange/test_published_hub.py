@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.analysis.exported_run import exported_run
 from harness.errors import ConfigError, DataMissing
+from harness.plugins.exchange.exported_run import exported_run
 from harness.plugins.exchange.published import write_hf_results
 from tests.plugins.exchange.made import attempt, whole_run
 

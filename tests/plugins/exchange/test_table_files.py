@@ -12,9 +12,9 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 
-from harness.analysis.exported_run import ExportedRows
 from harness.errors import ConfigError, StoreFailed
 from harness.plugins.exchange import table_files
+from harness.plugins.exchange.exported_run import ExportedRows
 from harness.plugins.exchange.table_files import write_csv, write_parquet
 from harness.records import Attempt, Score, Usage
 from harness.store.files import output_file

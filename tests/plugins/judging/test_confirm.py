@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from harness.plugins.mock.server import MockServer
-from tests.cli.command import harness
-from tests.cli.test_compare import on
+from tests.cli.command import harness, on
 from tests.plugins.estimates.test_confirm import answered, paying
 
 

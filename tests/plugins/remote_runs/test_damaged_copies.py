@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from tests.cli.command import harness
-from tests.cli.test_compare import QUICK, on
+from tests.cli.command import QUICK, harness, on
 from tests.cli.test_manage import cut
 
 

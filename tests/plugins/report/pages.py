@@ -11,17 +11,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.analysis.comparable import Variant
-from harness.analysis.run_comparison import RunComparison
-from harness.analysis.summary import latencies
+from harness.plugins.comparisons.comparable import Variant
+from harness.plugins.comparisons.costs import latencies
+from harness.plugins.comparisons.run_comparison import RunComparison
 from harness.plugins.report.failure_reasons import read_failures
 from harness.plugins.report.figure import Figure
 from harness.plugins.report.page import ReportPage, write_page
 from harness.plugins.report.runs import Reported, ReportedRun
 from harness.records import Attempt
 from harness.store.index import AttemptIndex
-from tests.report import attempts as made_up
-from tests.report.attempts import before_and_after, write_run
+from tests.plugins.comparisons import written
+from tests.report.attempts import before_and_after
 
 MADE_AT = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 SECTIONS = ("results", "comparison", "constraints", "outcomes", "cost")
@@ -31,7 +31,7 @@ def reported_run(
     folder: Path, name: str, attempts: Sequence[Attempt], marks: Sequence[str] = (), **more: Any
 ) -> ReportedRun:
     """A run of these attempts, in a file of its own."""
-    variant, _ = write_run(folder, name, attempts)
+    variant, _ = written.write_run(folder, name, attempts)
     index = AttemptIndex(folder / "attempts.jsonl")
     return ReportedRun(
         **(
@@ -57,7 +57,7 @@ def compared(
 ) -> RunComparison:
     variants = [Variant(run.name, run.metrics, run.settings, {}) for run in runs]
     tables = [run.attempts for run in runs]
-    return made_up.compared(list(zip(variants, tables, strict=True)), by, round_)
+    return written.compared(list(zip(variants, tables, strict=True)), by, round_)
 
 
 def _compared(runs: Sequence[ReportedRun]) -> RunComparison | None:

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as replaced
 
-from harness.analysis.comparable import Run, Variant
-from harness.analysis.run_comparison import ComparisonOptions, compare_runs
+from harness.plugins.comparisons.comparable import Run, Variant
+from harness.plugins.comparisons.comparison_document import comparison_document
 from harness.plugins.comparisons.pair_matrix import pair_matrix, with_planned
+from harness.plugins.comparisons.run_comparison import ComparisonOptions, compare_runs
 from harness.plugins.comparisons.suite import suite_of
 from harness.plugins.report.overview import overview
 from harness.plugins.report.parts import Headline, Overview
 from harness.plugins.report.runs import Reported, ReportedRun
 from harness.records import Score
-from harness.report.comparison import comparison_document
 from harness.report.table import Note
 from tests.plugins.report.pages import MADE_AT, reported_run, two_runs
 from tests.report.attempts import attempt

@@ -17,8 +17,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect, sync_playwright
 
 from harness.analysis.metrics import JudgeFacts
-from harness.analysis.run_comparison import ComparisonOptions
-from harness.analysis.summary import latencies
+from harness.plugins.comparisons.costs import latencies
+from harness.plugins.comparisons.run_comparison import ComparisonOptions
 from harness.plugins.report.figure import config
 from harness.plugins.report.figures import figures
 from harness.plugins.report.runs import ReportedRun, ReportSection

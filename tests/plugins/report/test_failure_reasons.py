@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.failures import read_failed
 from harness.plugins.report.failure_reasons import Failures, merged, read_failures
+from harness.plugins.show.failures import read_failed
 from harness.records import Score
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgements import (
@@ -13,7 +13,7 @@ from harness.store.judgements import (
     text_hash,
     write_register,
 )
-from tests.analysis.test_failures import index
+from tests.plugins.show.test_failures import index
 from tests.report.attempts import attempt
 
 

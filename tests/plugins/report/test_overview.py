@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace as replaced
 
-from harness.analysis.constraints import ConstraintKind
 from harness.analysis.metrics import JudgeFacts
-from harness.analysis.run_comparison import ComparisonOptions
+from harness.plugins.comparisons.constraints import ConstraintKind
+from harness.plugins.comparisons.run_comparison import ComparisonOptions
 from harness.plugins.report.figure import Figure
 from harness.plugins.report.figures import figures
 from harness.plugins.report.overview import overview, unequal

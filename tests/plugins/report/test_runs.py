@@ -5,10 +5,10 @@ from pathlib import Path
 from msgspec.structs import replace as replaced
 
 from harness.analysis.metrics import ReferenceScore, to_json
-from harness.analysis.run_comparison import ComparisonOptions
 from harness.analysis.summary import measure
+from harness.plugins.comparisons.comparison_document import captions
+from harness.plugins.comparisons.run_comparison import ComparisonOptions
 from harness.plugins.report.runs import Reported, references, report_on, sample_seconds, shortened
-from harness.report.comparison import captions
 from harness.report.table import Table
 from harness.store.attempt_lines import AttemptLines
 from harness.store.files import write_json, write_whole

@@ -17,7 +17,7 @@ from harness.plugins.reproduce.study import (
     read_study,
 )
 from tests.analysis.conftest import Make, TableOf
-from tests.analysis.variants import variant
+from tests.plugins.comparisons.variants import variant
 
 RUNS: dict[str, dict[str, Any]] = {"toy": {"model": "m", "recorded": "toys"}}
 REPLAYED = {"model.backend": "replay"}

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.plugins.mock.server import MockServer
-from tests.cli.command import harness, mistake
-from tests.cli.test_compare import QUICK, on
+from tests.cli.command import QUICK, harness, mistake, on
 from tests.cli.test_manage import cut, emptied
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from harness.analysis.comparable import read_run
 from harness.config.loading import expand
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
@@ -18,6 +17,7 @@ from harness.engine.executor import execute
 from harness.engine.plan import HeldInstances, run_instances
 from harness.engine.preparation import prepare
 from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict
+from harness.plugins.comparisons.comparable import read_run
 from harness.plugins.shards.merging import find_shards, merge
 from harness.store.run_folder import RunFolder
 from harness.store.runs import all_runs, shard_base

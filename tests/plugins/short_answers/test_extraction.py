@@ -6,6 +6,10 @@ import pytest
 
 from harness.errors import ConfigError, Unparseable
 from harness.scoring.extraction import extraction, faults
+from tests.scoring.test_checks import verdicts
+from tests.tasks.jsonl.test_task import CHECKED, ROW, Made, made
+
+__all__ = ["made"]
 
 
 @pytest.mark.parametrize(
@@ -116,3 +120,30 @@ def test_a_json_key_is_looked_for_and_nothing_more() -> None:
     parser = extraction({"json": "result"}, "x")
     assert faults(['Answer with {"result": <number>}'], [], parser) == []
     assert len(faults(["Answer in JSON."], [], parser)) == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "options", "gold"),
+    [
+        ({"target": 4}, {"checks": ["numeric_match"]}, "4"),
+        ({"target": "x"}, {**CHECKED, "extract": {"json": "a.b"}}, '{"a": {"b": "x"}}'),
+    ],
+)
+def test_gold_is_what_passes(
+    row: dict[str, Any], options: dict[str, Any], gold: str, made: Made
+) -> None:
+    task = made({"prompt": "a", **row}, **options)
+    assert task.reference(next(task.instances())) == gold
+
+
+def test_the_number_of_a_reply_is_what_is_scored(made: Made) -> None:
+    task = made(ROW, extract={"number": "last"}, **CHECKED)
+    instance = next(task.instances())
+    assert task.extracted(instance, "2 + 2 = 4") == "4"
+    assert task.extracted(instance, "four") is None
+
+
+def test_options_come_from_the_run_file_and_from_the_row() -> None:
+    check = {"numeric_match": {"field": "n", "tolerance": 0.5}}
+    (passed,) = verdicts([check], {"n": "1,000"}, "1000.2").values()
+    assert passed is True

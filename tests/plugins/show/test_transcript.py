@@ -3,6 +3,7 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.console import Console
 
 from harness.plugins.show.transcript import transcript
@@ -47,6 +48,12 @@ def test_an_attempt_is_shown_with_all_that_was_said() -> None:
         "ab12", "7+3", "0.50",
     ):  # fmt: skip
         assert part in text, part
+
+
+@pytest.mark.parametrize("text", ["x" * 250_000, "line of text\n" * 20_000, "a\n" + "y" * 150_000])
+def test_a_long_answer_is_shown_whole(text: str) -> None:
+    parts = "".join(shown(replace(ATTEMPT, text=text)).split())
+    assert "".join(text.split()) in parts
 
 
 @pytest.mark.parametrize(

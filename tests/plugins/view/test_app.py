@@ -23,8 +23,7 @@ from harness.plugins.view.app import LiveView, listen, serve
 from harness.plugins.view.chosen import QUICK_TEXTS
 from harness.plugins.view.status import STATUS, STOP, RunStatus, write_status
 from harness.store.run_folder import RunFolder
-from tests.cli.command import harness
-from tests.cli.test_compare import QUICK, on
+from tests.cli.command import QUICK, harness, on
 from tests.plugins.view.test_status import run_file, running, settings
 from tests.unsealed import unseal
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.cli.command import COMMAND, harness, mistake
-from tests.cli.test_compare import QUICK, on
+from tests.cli.command import COMMAND, QUICK, harness, mistake, on
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

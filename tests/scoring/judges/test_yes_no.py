@@ -147,7 +147,7 @@ def test_log_probabilities_that_may_be_of_thoughts_are_no_answer() -> None:
 
 
 def test_the_details_are_what_findings_read() -> None:
-    from harness.analysis.constraints import _Details
+    from harness.analysis.failures import _Details
 
     scores = built().parse(POEM, [told(0.1, 0.4), NEITHER, told(0.9)])
     line = msgspec.json.encode(scores["strict"].details)

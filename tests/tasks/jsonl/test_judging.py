@@ -117,7 +117,7 @@ def test_a_row_changes_and_drops_a_judge_by_its_name(tmp_path: Path) -> None:
 
 
 def test_of_a_row_that_judges_alone_check_nothing_is_extracted(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"checks": [POLITE], "extract": {"number": "last"}}
+    options: dict[str, Any] = {"checks": [POLITE], "extract": {"regex": r"\d"}}
     made = task(tmp_path, ROW, judges=JUDGES, **options)
     (row,) = made.instances()
     assert made.score(row, "No number is here.") == {}

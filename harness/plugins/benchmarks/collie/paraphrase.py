@@ -34,7 +34,7 @@ def keeps(text: str, values: Iterable[str]) -> bool:
     )
 
 
-def build_paraphraser(run: RunFile, builder: ModelBuilder) -> ParaphrasingModel:
+def build_paraphraser(run: RunFile, builder: ModelBuilder) -> ParaphraserModel:
     """Build the model of a run file's section ``polish``.
 
     Raises:
@@ -48,11 +48,11 @@ def build_paraphraser(run: RunFile, builder: ModelBuilder) -> ParaphrasingModel:
         raise ConfigError(problem, "Remove polish from the run file.")
     if not section.name:
         raise ConfigError("polish.name is missing.", "Name the model that rewrites.")
-    return ParaphrasingModel(task, builder.build(section, "polish"), section.prompt)
+    return ParaphraserModel(task, builder.build(section, "polish"), section.prompt)
 
 
 @dataclass(frozen=True)
-class ParaphrasingModel:
+class ParaphraserModel:
     """The model that paraphrases the prompts of a task, before a run binds it to its calls."""
 
     task: Task[Any]

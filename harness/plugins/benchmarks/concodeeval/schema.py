@@ -81,7 +81,8 @@ LONGEST = 120  # maximum characters of a constraint's text
 class Constraints:
     """The constraints of a schema in one representation.
 
-    ``found`` maps each constraint's JSON Pointer to an entry for `harness.analysis.constraints`.
+    ``found`` maps each constraint's JSON Pointer to the fields of its
+    `harness.analysis.failures.ListedConstraint`.
     """
 
     def __init__(self, schema: Schema, text: str, spans: Spans) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from harness.analysis.run_comparison import RunComparison
 from harness.plugins.comparisons.pair_matrix import InducedRankings, PairMatrix
+from harness.plugins.comparisons.run_comparison import RunComparison
 from harness.plugins.report.figure import Figure, distinct, number, sample_sizes
 from harness.plugins.report.figures import plot, rates
 from harness.plugins.report.figures.constraints import constraint_figures

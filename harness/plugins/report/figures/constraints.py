@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil, copysign, floor, log10
 
-from harness.analysis.constraints import MAX_REASONS, ConstraintKind
-from harness.analysis.run_comparison import RunComparison
+from harness.plugins.comparisons.constraints import MAX_REASONS, ConstraintKind
+from harness.plugins.comparisons.run_comparison import RunComparison
 from harness.plugins.report.figure import Figure, display_names, number, sample_sizes, slug
 from harness.plugins.report.figures.plot import Plan, Point, Runs, Sheet, alt, dots, specification
 from harness.plugins.report.figures.rates import compared_rounds, most

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from harness.analysis.metrics import SampleStatistic
 from harness.datasets.folder import read_jsonl
 from harness.errors import ConfigError, DataInvalid, import_extra
+from harness.plugins.comparisons.comparison_document import ShownUnit, score_name
 from harness.plugins.comparisons.pair_matrix import InducedRankings, PairMatrix
 from harness.plugins.report.figure import (
     DIVERGING,
@@ -38,8 +39,6 @@ from harness.plugins.report.figure import (
 from harness.plugins.report.figures import plot
 from harness.plugins.report.figures.plot import Runs, Sheet, alt
 from harness.plugins.report.figures.rates import by_label, largest
-from harness.report.comparison import score_name
-from harness.report.table import ShownUnit
 from harness.report.text import p_value, printable
 from harness.store.columns import natural
 

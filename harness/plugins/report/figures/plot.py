@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from harness.analysis.breakdown import scored, values_by
 from harness.analysis.metrics import PASS_RATE, SampleStatistic, Statistic
-from harness.analysis.run_comparison import RunComparison
 from harness.errors import import_extra
+from harness.plugins.comparisons.comparison_document import ShownUnit
+from harness.plugins.comparisons.run_comparison import RunComparison
 from harness.plugins.report.figure import (
     SHAPES,
     Figure,
@@ -26,7 +27,6 @@ from harness.plugins.report.figure import (
 )
 from harness.plugins.report.runs import ReportedRun, unit_of
 from harness.report.runs import common_start
-from harness.report.table import ShownUnit
 from harness.report.text import UNKNOWN, printable
 
 if TYPE_CHECKING:

@@ -9,18 +9,17 @@ from math import isfinite
 import numpy as np
 
 from harness.analysis.breakdown import Key, any_of_first, of_round, value_of, values_by
-from harness.analysis.comparable import Variant
-from harness.analysis.comparison import Comparison
 from harness.analysis.metrics import PASS_RATE, SampleStatistic, Statistic
-from harness.analysis.run_comparison import RunComparison
 from harness.errors import UserError
 from harness.plugins.comparisons.ablation import AblationOptions, ablate
+from harness.plugins.comparisons.comparable import Variant
+from harness.plugins.comparisons.comparison import Comparison
+from harness.plugins.comparisons.comparison_document import ShownUnit, score_name, units_shown
+from harness.plugins.comparisons.run_comparison import RunComparison
 from harness.plugins.report.figure import Figure, display_names, number, slug
 from harness.plugins.report.figures import plot
 from harness.plugins.report.figures.plot import LAST_ROUNDS, Plan, Point, Runs
 from harness.plugins.report.runs import ReportedRun
-from harness.report.comparison import score_name, units_shown
-from harness.report.table import ShownUnit
 from harness.report.text import p_value, printable
 from harness.store.columns import AttemptTable, natural
 

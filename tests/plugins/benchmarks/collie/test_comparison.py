@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.cli.command import harness
-from tests.cli.test_compare import compared, on
+from tests.cli.command import harness, on
+from tests.plugins.comparisons.test_compare_verb import compared
 
 
 @pytest.mark.exhaustive

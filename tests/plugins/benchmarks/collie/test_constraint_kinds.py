@@ -5,8 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.cli.command import harness, mistake
-from tests.cli.test_compare import on
+from tests.cli.command import harness, mistake, on
 from tests.unsealed import unseal
 
 QUICK = ("run", "configs/quickstart.yaml", "--limit", "26", "--name")

@@ -12,7 +12,7 @@ from harness.plugins.comparisons.cross_table_document import cross_table_documen
 from harness.ports import PaperTable, TableFigure
 from harness.records import Attempt, Score
 from tests.analysis.conftest import Make
-from tests.analysis.variants import variant
+from tests.plugins.comparisons.variants import variant
 
 Verdicts = Sequence[bool | None]
 

@@ -9,11 +9,15 @@ import pytest
 from altair.vegalite.v6.schema.core import load_schema
 from jsonschema_rs import validator_for
 
-from harness.analysis.comparable import Variant
-from harness.analysis.constraints import ConstraintKind
-from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
-from harness.analysis.summary import latencies
+from harness.plugins.comparisons.comparable import Variant
+from harness.plugins.comparisons.constraints import ConstraintKind
+from harness.plugins.comparisons.costs import latencies
 from harness.plugins.comparisons.pair_matrix import pair_matrix
+from harness.plugins.comparisons.run_comparison import (
+    ComparisonOptions,
+    RunComparison,
+    compare_runs,
+)
 from harness.plugins.report.figure import Figure, config
 from harness.plugins.report.figures import figures
 from harness.plugins.report.runs import ReportedRun

@@ -1,0 +1,328 @@
+"""Presents comparisons of runs with a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Struct
+
+from harness.analysis.metrics import PASS_RATE, Interval, Statistic
+from harness.config.sections import of_k
+from harness.plugins.comparisons.comparable import read_run
+from harness.plugins.comparisons.comparison import Comparison
+from harness.plugins.comparisons.run_comparison import (
+    Against,
+    ComparisonOptions,
+    RunComparison,
+    compare_runs,
+)
+from harness.plugins.comparisons.run_differences import SERIOUS
+from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
+from harness.report.text import clusters_text, interval, p_value, percentage, with_error
+from harness.store.run_folder import RunFolder
+
+TESTS: Mapping[str, str] = {
+    "exact McNemar": "McNemar's exact test",
+    "clustered paired t": "Student's t of the paired differences, clustered",
+    "sign flips": "an exact test that swaps the two runs in each cluster, because few differ",
+    "shared replies": "no test, because the two runs have the same replies",
+    "none": "no test, because all pairs differ in the same way",
+}
+
+
+class ShownUnit(Struct, frozen=True):
+    """How the values of a score are shown: as percentages with fixed decimals, or as numbers."""
+
+    percent: bool = True
+    digits: int = 1
+
+    @property
+    def sign(self) -> str:
+        """The unit's sign: "%" for percentages, otherwise ""."""
+        return "%" if self.percent else ""
+
+    def show(self, value: object, column: Column) -> str:
+        """Format a cell's value: in this unit if the column is a `rate`, else as `Column.show`."""
+        if not (self.percent and column.rate):
+            return column.show(value)
+        sign = "" if column.sign else "%"
+        if isinstance(value, Statistic):
+            if value.mean is None or value.stderr is None:
+                return percentage(value.mean, self.digits, column.sign)
+            scaled = 100 * value.mean, 100 * value.stderr
+            return f"{with_error(*scaled, self.digits, column.sign)}{sign}"
+        if isinstance(value, tuple):
+            low, high = (100 * end for end in value)
+            return f"{interval((low, high), self.digits, column.sign)}{sign}"
+        if isinstance(value, float | int) and not isinstance(value, bool):
+            return percentage(value, self.digits, column.sign)
+        return column.show(value)
+
+
+def _columns(first: str, adjustment: str) -> list[Column | str | None]:
+    return [
+        first,
+        Column("n", hide=1),
+        Column("baseline", digits=4, hide=2, rate=True),
+        Column("run", digits=4, hide=3, rate=True),
+        Column("difference", digits=4, sign=True, rate=True),
+        Column("95%", digits=4, sign=True, hide=8, rate=True),
+        Column("p", form=p_value, hide=6),
+        Column(f"p ({adjustment})", form=p_value, hide=7) if adjustment else None,
+        Column("better", hide=5),
+        Column("worse", hide=4),
+    ]
+
+
+def comparison_document(comparison: RunComparison, *, brief: bool = False) -> TableDocument:
+    """Build the document that compares runs with a baseline.
+
+    If ``brief``, each run's details and its tables by group and constraint are omitted.
+    """
+    last = comparison.asked.round
+    rows = [
+        Row(_cells(against.run, against.overall, against.run, last), against.marks)
+        for against in comparison.others
+    ]
+    parts: list[Table | Note] = [table(_columns("run", "Holm" if len(rows) > 1 else ""), rows)]
+    for against in () if brief else comparison.others:
+        parts.append(Note(f"{against.run}: {' '.join(details(against, comparison))}", ""))
+        parts += tables_within(against, comparison)
+    data: dict[str, Any] = msgspec.to_builtins(comparison)
+    for fields in data["others"]:
+        del fields["better_digests"], fields["worse_digests"]
+    return TableDocument(
+        title=f"{comparison.task}: against {comparison.baseline}",
+        marks=[f"{comparison.baseline}: {', '.join(comparison.marks)}"] if comparison.marks else [],
+        parts=[*serious_notes(comparison.notes), *parts, *map(Note, captions(comparison))],
+        records=list(_records(comparison)),
+        data=data,
+    )
+
+
+def variants_document(runs: Sequence[RunFolder], *, brief: bool = False) -> TableDocument:
+    """Compare the variants of a run file by their own measures, and build the document."""
+    comparison = compare_runs([read_run(run) for run in runs], ComparisonOptions(score=""))
+    return comparison_document(comparison, brief=brief)
+
+
+def tables_within(against: Against, comparison: RunComparison) -> Iterator[Table]:
+    """Yield the tables of a run's comparison by group and by constraint, if there are any."""
+    by = comparison.asked.by
+    round_ = comparison.asked.round
+    title = f"{against.run} against {comparison.baseline}, by"
+    if against.groups:
+        cells = [
+            _cells(name, group, against.run, round_, by) for name, group in against.groups.items()
+        ]
+        columns = _columns(by, "BH" if len(comparison.others) > 1 else "Holm")
+        yield table(columns, cells, title=f"{title} {by}")
+    if against.constraints:
+        cells = [_cells(name, kind.comparison) for name, kind in against.constraints.items()]
+        yield table(_columns("constraint", "BH"), cells, title=f"{title} constraint")
+
+
+def _cells(
+    name: str, comparison: Comparison, run: str = "", round_: int | None = None, label: str = ""
+) -> list[object]:
+    within = f"&{_quoted(f'in.{label}')}={_quoted(name)}" if label else ""
+    within += f"&round={round_}" if round_ else ""
+
+    def linked(n: int, change: str) -> Cell:
+        has_link = n and run
+        return Cell(n, href=f"#attempts?change={change}:{_quoted(run)}{within}" if has_link else "")
+
+    return [
+        name,
+        comparison.n,
+        comparison.first,
+        comparison.second,
+        comparison.difference,
+        comparison.ci95,
+        comparison.p_value,
+        comparison.p_adjusted,
+        linked(comparison.better, "better"),
+        linked(comparison.worse, "worse"),
+    ]
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="", errors="replace")
+
+
+_NUMBER = ShownUnit(percent=False)
+
+
+def bounds_line(not_judged: int, n: int, bounds: Interval, unit: ShownUnit = _NUMBER) -> str:
+    """Return a sentence on how far pairs that were not judged could change a difference."""
+    points = " points" * unit.percent
+    signed = Column("", sign=True, rate=True)
+    low, high = (unit.show(end, signed) + points for end in bounds)
+    return (
+        f"{not_judged:,} of {not_judged + n:,} pairs are not judged, which may bias the difference:"
+        f" it is {low} if all unjudged answers count against the run, and {high} if for it."
+    )
+
+
+def details(
+    against: Against, comparison: RunComparison, unit: ShownUnit = _NUMBER
+) -> Iterator[str]:
+    """Yield sentences on a comparison's exclusions, uncertainty, effect, power and rankings."""
+    overall = against.overall
+    ranking = against.ranking
+
+    def size(value: float) -> str:
+        return f"{100 * value:.2f} points" if unit.percent else f"{value:.4f}"
+
+    of_k = bool(explained(comparison.asked.score))
+    counts = {
+        "instances only in the baseline": overall.only_first,
+        "only in the run": overall.only_second,
+        "with too few verdicts" if of_k else "not judged": overall.not_judged,
+    }
+    if lacking := ", ".join(f"{n:,} {what}" for what, n in counts.items() if n):
+        pairs = f", {overall.n:,} pairs remain" if overall.not_judged and not overall.bounds else ""
+        yield f"Excluded, not counted as failures: {lacking}{pairs}."
+    if overall.bounds is not None and overall.not_judged:
+        yield bounds_line(overall.not_judged, overall.n, overall.bounds, unit)
+    clusters = clusters_text(overall.n, overall.n_clusters)
+    if overall.n and overall.n_clusters < 2:
+        yield f"{clusters}: the uncertainty cannot be estimated."
+    if overall.stderr is not None:
+        by = "" if overall.p_value is None else "p by "
+        how = f"over {clusters}; {by}{TESTS[overall.method]}"
+        equal = "" if overall.stderr else ": all differences are equal,"
+        yield f"Standard error {size(overall.stderr)}{equal} {how}."
+    if overall.effect is not None:
+        name = "Cohen's h" if overall.verdicts else "d_z"
+        yield f"Effect size {name} {overall.effect:+.3f}."
+    if overall.stderr and overall.p_value is not None:
+        often = "in about 80% of cases (in simulations: 75 to 87%)"
+        detected = f"detects no difference {often}"
+        if overall.detectable is not None:
+            detected = f"detects a true difference of {size(overall.detectable)} {often}"
+        if overall.needed is not None:
+            detected += f"; detecting the observed difference takes {overall.needed:,} instances"
+        yield f"This sample {detected}."
+    if any(against.without_constraints):
+        of_base, of_run = against.without_constraints
+        yield (
+            "Excluded samples without constraints (refused, empty or failed): "
+            f"{of_base:,} of the baseline, {of_run:,} of the run."
+        )
+    if ranking is not None and ranking.tau_b is not None:
+        yield (
+            f"Kendall's tau-b of the two runs' rankings of the {ranking.n_groups} groups of "
+            f"{comparison.asked.by!r} is {ranking.tau_b:+.3f}; noise in the groups' means "
+            "brings it closer to 0."
+        )
+
+
+def captions(comparison: RunComparison) -> Iterator[str]:
+    """Yield the notes that explain a comparison's tables."""
+    options = comparison.asked
+    yield (
+        f"{score_name(options.score)} of {answers_text(options.round)}, run minus baseline, over "
+        "the instances that both have, each with equal weight. The statistical units are "
+        f"{units_shown(options.cluster)}. better, worse: number of instances."
+    )
+    yield from explained(options.score)
+    has_several = len(comparison.others) > 1
+    n_tested = sum(against.overall.p_value is not None for against in comparison.others)
+    if n_tested > 1:
+        yield f"p (Holm): adjusted over the {n_tested} runs."
+    n_groups = sum(len(against.groups) for against in comparison.others)
+    if n_groups:
+        how = "BH): adjusted by Benjamini and Hochberg" if has_several else "Holm): adjusted"
+        yield f"p ({how} over all {n_groups} groups."
+    if has_several or options.by:
+        yield "p and the intervals are not adjusted for the number of rows."
+    for against in comparison.others:
+        if not against.overall.n:
+            both = f"{against.run} and {comparison.baseline}"
+            yield f"Nothing can be compared: {both} have no judged instance in common."
+        yield from _shared_line(against, comparison.baseline)
+    if any(against.constraints for against in comparison.others):
+        best = f", scored by {score_name(options.score)}" if explained(options.score) else ""
+        yield (
+            "constraint: the kind, without its values. n counts each constraint of each instance"
+            f"{best}. "
+            "better, worse: satisfied more or less often. p (BH): adjusted by the method of "
+            "Benjamini and Hochberg over a run's kinds."
+        )
+    yield from (note for note in comparison.notes if not note.startswith(SERIOUS))
+
+
+def _shared_line(against: Against, baseline: str) -> Iterator[str]:
+    """Yield a sentence on the instances whose replies are the same in both runs, if any."""
+    comparison = against.overall
+    if not comparison.shared:
+        return
+    which = (
+        f"all {comparison.n:,}"
+        if comparison.shared == comparison.n
+        else f"{comparison.shared:,} of {comparison.n:,}"
+    )
+    same = f"{against.run} has the same replies as {baseline} for {which} instances"
+    if comparison.method != "shared replies":
+        yield f"{same}."
+        return
+    equal = " No value differs." * (comparison.better + comparison.worse == 0)
+    yield f"No p value of {against.run}: {same}, so these are not independent samples.{equal}"
+
+
+def serious(notes: Iterable[str]) -> list[str]:
+    """Return those notes of a comparison that are shown before its result."""
+    return [
+        note.replace("They were", "The runs were", 1) for note in notes if note.startswith(SERIOUS)
+    ]
+
+
+def serious_notes(notes: Iterable[str]) -> list[Note]:
+    """Return `serious` notes as paragraphs of a document."""
+    return [Note(note, "yellow") for note in serious(notes)]
+
+
+def explained(scores: str) -> list[str]:
+    """Return a list with a note on scores of k samples, or [] if ``scores`` names no such score."""
+    note = (
+        "pass@k, pass^k: probability that at least one, or all, of k samples pass (unbiased). "
+        "any@k: whether one of the first k passes. Instances with fewer verdicts are excluded."
+    )
+    return [note] if any(of_k(score)[1] for score in scores.split(" and ")) else []
+
+
+def score_name(score: str) -> str:
+    """Format a score's name (or several joined by "and") for a caption, such as "pass rate"."""
+    return " and ".join("pass rate" if s == PASS_RATE else s for s in score.split(" and "))
+
+
+def which_round(round_: int | None) -> str:
+    """Describe a round: "last round" (None), "first answer" (1), or "last round up to N"."""
+    return {None: "last round", 1: "first answer"}.get(round_, f"last round up to {round_}")
+
+
+def answers_text(round_: int | None) -> str:
+    """Return in words which answers a comparison of rounds up to ``round_`` uses."""
+    return "first answers" if round_ == 1 else f"each sample's {which_round(round_)}"
+
+
+def units_shown(cluster: str) -> str:
+    """Return the statistical units of a comparison in words."""
+    return f"groups of {cluster!r}" if cluster else "prompts"
+
+
+def _records(comparison: RunComparison) -> Iterator[dict[str, object]]:
+    for against in comparison.others:
+        rows = [("", "", against.overall)]
+        rows += [(comparison.asked.by, group, part) for group, part in against.groups.items()]
+        rows += [
+            ("constraint", kind, part.comparison) for kind, part in against.constraints.items()
+        ]
+        for label, group, compared in rows:
+            marks = "" if label else "; ".join(against.marks)
+            names = {"run": against.run, "label": label, "group": group, "marks": marks}
+            yield names | flat(compared)

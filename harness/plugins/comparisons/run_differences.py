@@ -1,0 +1,255 @@
+"""Reports how the runs of a comparison differ: settings, prompts, judges and what passes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from harness.analysis.metrics import PASS_RATE, Metrics
+from harness.config.identity import NAMED
+from harness.errors import RunConflict, option
+from harness.plugins.comparisons.comparable import DOCUMENTS, Variant
+from harness.store.run_folder import HASH, input_name, unnoticed
+from harness.wording import truncated
+
+CONFOUNDED = "CONFOUNDED"
+SCORED_DIFFERENTLY = "They were made or scored with a different"
+UNLIKE_VERDICTS = "The runs define differently what passes"
+SERIOUS = (UNLIKE_VERDICTS, CONFOUNDED, SCORED_DIFFERENTLY)  # starts of notes shown first
+INPUTS = {"template": "prompt", "checks": "set of checks"}  # readable names in a fingerprint
+INPUTS_0_1 = {"jsonl": {"prompt": "prompt or set of checks"}}  # by task, in runs of version 0.1
+
+# For tasks whose variants differ in the form of the answer: the fingerprint's hash of the prompts
+# without what they say about that form, and the other keys and settings that describe the form.
+CONTENT = "content_sha256"
+FORM = frozenset({"form", "parser", "parser_sha256", "prompt_sha256"})
+FORM_SETTINGS = frozenset({"task.form", "task.parser", "decoding.constraint"})
+
+OF_VERDICTS = ("task.checks", "task.extract", "task.gold", "task.on_truncated")
+LONGEST = 60  # characters of a setting's value in a note
+
+
+def differing(
+    baseline: Variant, variants: Sequence[Variant], score: str = "", *, models: bool = False
+) -> Iterator[str]:
+    """Yield sentences on how variants differ from the baseline, the most serious first.
+
+    If ``score`` is `PASS_RATE`, they include differences in what passes. If only the models differ,
+    a comparison of models is assumed, and they are not named unless ``models`` is set.
+    """
+    unlike: dict[str, list[str]] = {}  # names of runs, by what passes differently in them
+    if score == PASS_RATE:
+        for variant in variants:
+            if differences := ", ".join(unlike_verdicts(baseline, variant)):
+                unlike.setdefault(differences, []).append(variant.name)
+    for differences, runs in unlike.items():
+        differ = "differs" if len(runs) == 1 else "differ"
+        which = f"{', '.join(runs)} {differ} from {baseline.name}"
+        yield f"{UNLIKE_VERDICTS}: {which} in {differences}."
+    for variant in variants:
+        if confounded(baseline, variant):
+            yield (
+                f"{CONFOUNDED}: the prompts of {variant.name} and of {baseline.name} differ in "
+                "more than the form of the answer, so a difference between the two cannot be "
+                "attributed to the form or to decoding."
+            )
+    # Variants whose prompts are known to differ only in the form of the answer.
+    same_content = {variant.name for variant in variants if _same_content(baseline, variant)}
+    yield from _differing_settings(baseline, variants, by_form=bool(same_content), models=models)
+    for variant in variants:
+        earlier = baseline.fingerprint
+        later = variant.fingerprint
+        if code := [*unnoticed(earlier, later), *unnoticed(later, earlier)]:
+            yield (
+                f"Whether {variant.name} and {baseline.name} have the same {', '.join(code)} is "
+                "unknown: an earlier version of the harness hashed code differently."
+            )
+    unlike_runs = {name for names in unlike.values() for name in names}
+    yield from _differing_inputs(baseline, variants, same_content, unlike_runs)
+    yield from unequal([(variant.name, variant.metrics) for variant in (baseline, *variants)])
+    yield from _unequal_tries([baseline, *variants])
+
+
+def _same_content(baseline: Variant, variant: Variant) -> bool:
+    ours = baseline.fingerprint
+    theirs = variant.fingerprint
+    keys = (CONTENT, "shots_sha256")
+    return CONTENT in ours and all(ours.get(key) == theirs.get(key) for key in keys)
+
+
+def _differing_settings(
+    baseline: Variant, variants: Sequence[Variant], *, by_form: bool, models: bool
+) -> Iterator[str]:
+    """Yield sentences on settings that differ. With ``by_form``, some are those of the task."""
+    keys = sorted({key for variant in variants for key in changed(baseline, variant)})
+    if not models and "model.name" in keys and all(key.startswith("model.") for key in keys):
+        return
+    task_keys = []
+    texts: list[str] = []
+    for key in keys:
+        if key.startswith("task.") or (by_form and key in FORM_SETTINGS):
+            task_keys.append(key)
+        else:
+            texts += _values(key, [baseline, *variants])
+    if task_keys:
+        yield f"The variants differ in {', '.join(task_keys)}."
+    if texts:
+        yield f"They differ in more than the task's options: {', '.join(texts)}."
+
+
+def _differing_inputs(
+    baseline: Variant,
+    variants: Sequence[Variant],
+    same_content: Collection[str],
+    unlike_runs: Collection[str],
+) -> Iterator[str]:
+    """Yield sentences on differing hashes of prompts, code and data that no other note reports."""
+    forms: dict[str, set[str]] = {}
+    scored: dict[str, set[str]] = {}
+    for variant in variants:
+        inputs = set(_unlike_inputs(baseline, variant))
+        inputs -= {"dataset", "dataset_sha256", DOCUMENTS, CONTENT}  # reported elsewhere
+        if confounded(baseline, variant):
+            inputs.discard("prompt_sha256")
+        if variant.name in unlike_runs:
+            inputs.discard(f"checks{HASH}")
+        if variant.name in same_content and inputs & FORM:
+            forms[variant.name] = inputs & FORM
+            inputs -= FORM
+        if inputs:
+            scored[variant.name] = inputs
+    if forms:
+        parts = {input_name(key) for inputs in forms.values() for key in inputs}
+        yield (
+            f"Except for the form of the answer, the prompts of {', '.join(forms)} say what "
+            f"those of {baseline.name} do: the comparison is of {', '.join(sorted(parts))}."
+        )
+    if scored:
+        names = INPUTS | INPUTS_0_1.get(baseline.metrics.task, {})
+        keys = sorted({input_name(key) for inputs in scored.values() for key in inputs})
+        inputs_text = ", ".join(names.get(key, key) for key in keys)
+        yield f"{SCORED_DIFFERENTLY} {inputs_text}: {', '.join(scored)} against {baseline.name}."
+
+
+def unequal(runs: Sequence[tuple[str, Metrics]]) -> Iterator[str]:
+    """Yield a warning for each judge that shares a family with some but not all judged models."""
+    for judge in dict.fromkeys(name for _, metrics in runs for name in metrics.judges):
+        judged = [(run, metrics.judges[judge]) for run, metrics in runs if judge in metrics.judges]
+        related = {run: member.family for run, member in judged if member.family is not None}
+        others = [run for run, member in judged if member.family is None]
+        if related and others:
+            what = "panel" if judged[0][1].of else "judge"
+            shared = ", ".join(dict.fromkeys(related.values()))
+            yield (
+                f"The {what} {judge!r} shares a family ({shared}) with the model of "
+                f"{', '.join(related)} but not with that of {', '.join(others)}: it may prefer its "
+                "own kind."
+            )
+
+
+def _unequal_tries(runs: Sequence[Variant]) -> Iterator[str]:
+    """Yield a hint for a run measured by single samples if another run has several rounds."""
+    several = [run.name for run in runs if (run.settings.get("rounds.max") or 1) > 1]
+    for run in runs:
+        samples = run.settings.get("samples") or 1
+        if several and run.name not in several and samples > 1 and run.score == PASS_RATE:
+            which = "has several rounds" if len(several) == 1 else "have several rounds"
+            yield (
+                f"{', '.join(several)} {which}, but {run.name} is measured by the mean of its "
+                f"{samples:,} single samples. To compare with its best of {samples:,}, set "
+                f"measure: pass@{samples} for {run.name} and run it again, which repeats no call."
+            )
+
+
+def unlike_verdicts(baseline: Variant, variant: Variant) -> list[str]:
+    """Return the differing checks, judges and settings, of those that decide what passes."""
+    deciding = {*baseline.deciding, *variant.deciding}
+    keys = baseline.settings.keys() & variant.settings.keys() & {*OF_VERDICTS}
+    keys |= {f"{kind}.{name}" for kind in NAMED for name in deciding}
+    names = {key for key in changed(baseline, variant) if key in keys}
+    inputs = _unlike_inputs(baseline, variant)
+    checks = str([variant.settings.get("task.checks")])  # which names their files and plug-ins
+    names |= {name for key in inputs if repr(name := input_name(key)) in checks}
+    names |= {name for name in deciding if any(key.startswith(f"judge_{name}_") for key in inputs)}
+    if not names and f"checks{HASH}" in inputs:
+        names = {"the set of checks"}
+    return sorted(names)
+
+
+def _unlike_inputs(baseline: Variant, variant: Variant) -> list[str]:
+    """Return the keys of both runs' fingerprints whose values differ."""
+    ours = baseline.fingerprint
+    theirs = variant.fingerprint
+    return [key for key in ours.keys() & theirs.keys() if ours[key] != theirs[key]]
+
+
+def refuse_unlike_verdicts(baseline: Variant, variant: Variant) -> None:
+    """Raise RunConflict if two runs define differently what passes (`unlike_verdicts`)."""
+    if differences := unlike_verdicts(baseline, variant):
+        both = [name for name in variant.metrics.scores if name in baseline.metrics.scores]
+        remedy = (
+            f"Give {baseline.name!r} the same checks and score its answers again without a call: "
+            f"{option('rescore')}. With other judges, start it again: {option('fresh')}; cached "
+            "answers cost nothing."
+        )
+        if both:
+            remedy += f" Or compare one score: {option('score', both[0])}."
+        raise RunConflict(
+            f"{variant.name!r} and {baseline.name!r} define differently what passes: they differ "
+            f"in {', '.join(differences)}.",
+            remedy,
+        )
+
+
+def confounded(baseline: Variant, variant: Variant) -> bool:
+    """Return whether the prompts are known to differ in more than the answer's form."""
+    ours = baseline.fingerprint.get(CONTENT)
+    theirs = variant.fingerprint.get(CONTENT)
+    return None not in (ours, theirs) and ours != theirs
+
+
+def marks_against(baseline: Variant, variant: Variant) -> list[str]:
+    """Return the warnings that a table shows next to a run compared with a baseline."""
+    scores = [run.score.replace("_", " ") for run in (variant, baseline) if run.begun]
+    measures = [" against ".join(scores)] if len(set(scores)) > 1 else []
+    return [*([CONFOUNDED] if confounded(baseline, variant) else []), *variant.marks, *measures]
+
+
+def changed(baseline: Variant, variant: Variant) -> list[str]:
+    """Return the keys of settings that differ. A judge that only one run added later is ignored."""
+    keys = baseline.settings.keys() | variant.settings.keys()
+    differing_keys = [
+        key for key in keys if baseline.settings.get(key) != variant.settings.get(key)
+    ]
+    later = baseline.later.keys() & variant.later.keys()  # only the judges that both runs have
+    return differing_keys + [key for key in later if baseline.later[key] != variant.later[key]]
+
+
+def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
+    """Yield "KEY (A, B)" for a setting, or for each key of a section, if its values differ."""
+    values = [variant.settings.get(key, variant.later.get(key)) for variant in variants]
+    by_key = {key: values}
+    if all(isinstance(value, dict) for value in values):
+        parts = sorted({part for value in values for part in value})
+        by_key = {part: [value.get(part) for value in values] for part in parts}
+    for part, part_values in by_key.items():
+        texts = dict.fromkeys(setting_text(value, f"{part}.") for value in part_values)
+        if len(texts) > 1:
+            short = [truncated(text, LONGEST) for text in texts]
+            yield f"{part} ({', '.join(short[:4])}{', …' if len(short) > 4 else ''})"
+
+
+def setting_text(value: Any, prefix: str = "") -> str:
+    """Format a setting's value on one line, with ``prefix`` removed from its keys.
+
+    >>> setting_text({"task.shots.n": 1, "task.shots.within": ["source"]}, "task.shots.")
+    '{n: 1, within: [source]}'
+    """
+    if isinstance(value, dict):
+        inner = [f"{key.removeprefix(prefix)}: {setting_text(part)}" for key, part in value.items()]
+        return f"{{{', '.join(inner)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(setting_text, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "null" if value is None else str(value)

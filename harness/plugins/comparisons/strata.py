@@ -1,0 +1,108 @@
+"""Means over groups of equal weight, and statistical units that are merged."""
+
+from __future__ import annotations
+
+from math import inf, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.analysis.clustered import (
+    Estimate,
+    clustered_mean,
+    clustered_means,
+    informative_degrees,
+    kish_size,
+)
+
+SMALL_GROUP = 6  # clusters below which a group's own variance is too uncertain (`mean_of_groups`)
+
+
+def mean_of_groups(
+    values: NDArray[Any], clusters: NDArray[Any], group: NDArray[np.integer]
+) -> Estimate:
+    """Estimate the mean over groups, each with equal weight, of the means of their values.
+
+    The groups are fixed, and clusters are sampled within them (strata). The variance is the sum of
+    the squares of the clusters' influences on the mean, with the factor m / (m - 1) in a group of m
+    clusters. If no cluster is in several of the G groups, this is the sum of the groups' variances
+    over G^2. The degrees of freedom are those of a sum of variances v with f degrees each (Welch
+    1947, Biometrika 34), sum(v)^2 / sum(v^2 / (f + 2)) - 2. Groups that share clusters form one
+    term of the sums, with the degrees of the group that has the fewest.
+
+    A few clusters may agree by chance, and a group of them would then seem free of error. If groups
+    with fewer than `SMALL_GROUP` clusters, none of which is in another group, have less variance in
+    total than by the variance of a cluster pooled over all such groups, large and small, that is
+    used instead, with its degrees. It changes nothing if all groups are small and of equal size.
+
+    The variance of a group with a single cluster is unknown. Such groups are pooled, and centred at
+    the mean over all groups (as by "adjust" in R's survey package), which is conservative. If every
+    group is one whole cluster, this treats the groups as a random sample, with G - 1 degrees.
+
+    Args:
+        values: (n,) The values.
+        clusters: (n,) The indices of the values' clusters.
+        group: (n,) The indices of the values' groups.
+    """
+    clusters = np.unique(clusters, return_inverse=True)[1]
+    _, first_value, group = np.unique(group, return_index=True, return_inverse=True)
+    keys, unit = np.unique(group << 32 | clusters, return_inverse=True)
+    strata = list(clustered_means(values, unit, keys >> 32).values())
+    means = np.array([estimate.mean for estimate in strata])
+    mean = float(means.mean())
+    n = len(values)
+    n_clusters = int(clusters.max()) + 1
+    if n_clusters < 2:
+        return Estimate(mean, n=n, n_clusters=n_clusters)
+    single = np.array([estimate.n_clusters == 1 for estimate in strata])
+    pooled = single[group]
+    strata.append(clustered_mean(means[single], (keys & 0xFFFFFFFF)[single[keys >> 32]]))
+    m = np.array([estimate.n_clusters or 1 for estimate in strata])
+    degrees = np.array([estimate.degrees or 1 for estimate in strata])
+    stratum = np.where(pooled, len(single), group)
+    influence = (values - np.where(pooled, mean, means[group])) / np.bincount(group)[group]
+    influence *= np.sqrt(m / np.maximum(m - 1, 1))[stratum] / len(single)
+    term = merged(stratum, clusters)
+    of_cluster = np.zeros(n_clusters, np.intp)
+    of_cluster[clusters] = term
+    squares = np.square(np.bincount(clusters, influence))
+    v = np.bincount(of_cluster, squares)
+    f = np.full(len(v), inf)
+    np.minimum.at(f, term, degrees[stratum])
+    size = np.bincount(of_cluster)
+    own = np.bincount(term[first_value]) == 1  # neither merged nor the pooled single clusters
+    donor_degrees = np.where(own & (size > 1), f, 0)
+    small = own & (size < SMALL_GROUP)
+    if donor_degrees.any() and small.any():
+        pooled = (v * size * donor_degrees).sum() / donor_degrees.sum()
+        borrowed = (pooled / size[small]).sum()
+        if borrowed > v[small].sum() * (1 + 1e-9):
+            v = np.append(v[~small], borrowed)
+            f = np.append(f[~small], donor_degrees.sum())
+    free = v.sum() ** 2 / (v**2 / (f + 2)).sum() - 2 if v.any() else f.sum()
+    return Estimate(
+        mean,
+        stderr=sqrt(v.sum()),
+        n=n,
+        n_clusters=n_clusters,
+        degrees=float(np.clip(free, f.min(), f.sum())),
+        informative=float(informative_degrees(squares, np.zeros(1, np.intp))[0]),
+        kish=kish_size(clusters, 1 / np.bincount(group)[group]),
+        largest=float(n) if np.isin(values, (0, 1)).all() else inf,
+    )
+
+
+def merged(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+    """Return n values' units, merged so that values that share a unit in either stay together."""
+    if len(first) == 0:
+        return first
+    unit = first.copy()
+    before = second
+    while (unit != before).any():
+        before = unit
+        for units in (second, first):  # all values in a unit get the lowest number among them
+            lowest = np.full(int(units.max()) + 1, first.max())
+            np.minimum.at(lowest, units, unit)
+            unit = lowest[units]
+    return np.unique(unit, return_inverse=True)[1].astype(np.int32)

@@ -1,0 +1,223 @@
+"""The table of one or more runs, with a row per sample or attempt.
+
+The mean of ``passed`` over samples is the pass rate. Unknown values are NULL, never 0. Text is not
+changed, and rows are streamed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby
+from typing import Any, Literal, TypeVar
+from warnings import warn
+
+import msgspec
+
+from harness.analysis.metrics import Metrics
+from harness.analysis.summary import measure
+from harness.config.run_file import RunFile
+from harness.engine.resolving import row_fields
+from harness.records import Attempt, Usage, encodable
+from harness.results import recorded_attempts
+from harness.store.index import AttemptIndex, AttemptLine
+from harness.store.run_folder import RunFolder
+
+Line = TypeVar("Line", Attempt, "_Row")
+
+
+@dataclass(frozen=True)
+class ExportedRun:
+    """A run to export."""
+
+    folder: RunFolder
+    manifest: Mapping[str, Any]
+    name: str
+    task: str
+    model: str | None
+    simulated: bool
+    index: AttemptIndex
+    # The fields of the user's rows, by instance.
+    rows: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+
+    @cached_property
+    def config(self) -> RunFile:
+        """The run file, with defaults filled in."""
+        return self.folder.read_config()
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        """The run's metrics, computed from its attempts and calls."""
+        return measure(self.folder)
+
+    def samples(self, shape: type[Line]) -> Iterator[list[Line]]:
+        """Yield the attempts of each sample, in order of their rounds, decoded as ``shape``."""
+        attempts = self.index.read(shape, self.index.rows_by_name(self.rows))
+        for _, rounds in groupby(attempts, lambda attempt: (attempt.instance, attempt.sample)):
+            yield list(rounds)
+
+
+def exported_run(folder: RunFolder) -> ExportedRun:
+    """Return the run in a folder, for export."""
+    index = recorded_attempts(folder)
+    manifest = folder.read_manifest()
+    return ExportedRun(
+        folder=folder,
+        manifest=manifest,
+        name=folder.name,
+        task=manifest.get("task", ""),
+        model=manifest.get("model"),
+        simulated=manifest.get("simulated", False),
+        index=index,
+    )
+
+
+Kind = Literal["VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN"]  # SQL type of a column
+Cell = str | int | float | bool | None
+
+
+class _Score(msgspec.Struct, gc=False):
+    value: bool | float | None
+    reason: str = ""
+    details: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Request(msgspec.Struct, gc=False):
+    messages: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Row(AttemptLine, kw_only=True, gc=False):
+    """The fields of an attempt in a table row."""
+
+    request: _Request
+    scores: dict[str, _Score] = msgspec.field(default_factory=dict)
+
+
+# The columns after the scores: fields of an attempt or of its usage.
+SCALARS: Mapping[str, Kind] = {
+    **dict.fromkeys(("text", "reasoning", "feedback", "finish_reason", "call_id"), "VARCHAR"),
+    **dict.fromkeys(Usage.__struct_fields__, "BIGINT"),
+    "cost_usd": "DOUBLE",
+    "latency_s": "DOUBLE",
+    "cached": "BOOLEAN",
+    "started_at": "DOUBLE",
+    "ended_at": "DOUBLE",
+    "error": "VARCHAR",
+    "turns": "BIGINT",
+}
+
+
+class ExportedRows:
+    """The table of one or more runs, with a row per sample (its last attempt) or attempt."""
+
+    def __init__(self, runs: Sequence[ExportedRun], *, attempts: bool = False) -> None:
+        self.runs = runs
+        self._attempts = attempts
+        self._labels = dict.fromkeys(label for run in runs for label in run.index.attempts.labels())
+        self._scores = dict.fromkeys(name for run in runs for name in run.index.attempts.scores)
+        kinds = _field_kinds(row for run in runs for row in run.rows.values())
+        self._fields = {name: kind for name, kind in kinds.items() if name not in self._labels}
+        columns: list[tuple[str, Kind]] = [
+            *(("run", "VARCHAR"), ("task", "VARCHAR"), ("model", "VARCHAR")),
+            ("simulated", "BOOLEAN"),  # simulated answers must not be mistaken for real ones
+            *(("instance", "VARCHAR"), ("sample", "BIGINT"), ("round", "BIGINT")),
+            *[(name, "BOOLEAN") for name in ("is_last",) if attempts],
+            *[(f"group_{label}", "VARCHAR") for label in self._labels],
+            *[(f"field_{name}", kind) for name, kind in self._fields.items()],
+            *(("cluster", "VARCHAR"), ("outcome", "VARCHAR"), ("passed", "BOOLEAN")),
+        ]
+        for name in self._scores:
+            columns += [(f"score_{name}", "DOUBLE"), (f"reason_{name}", "VARCHAR")]
+        columns += [("details", "VARCHAR"), ("prompt", "VARCHAR"), *SCALARS.items()]
+        self.columns: dict[str, Kind] = {}  # each column's SQL type, in order
+        for name, kind in columns:
+            self.columns[_unused(name, self.columns)] = kind
+
+    @classmethod
+    def of(cls, folders: Iterable[RunFolder], *, attempts: bool) -> ExportedRows:
+        """Return the table of runs that has the fields of the user's rows, too."""
+        runs = []
+        for folder in folders:
+            rows = row_fields(folder, warn)
+            runs.append(replace(exported_run(folder), rows=rows))
+        return cls(runs, attempts=attempts)
+
+    def __len__(self) -> int:
+        tables = [run.index.attempts for run in self.runs]
+        return sum(len(t) if self._attempts else int(t.sample_starts().sum()) for t in tables)
+
+    def __iter__(self) -> Iterator[list[Cell]]:
+        """Yield the rows in order of run, instance, sample and round."""
+        for run in self.runs:
+            facts = [run.name, run.task, run.model, run.simulated]
+            for rounds in run.samples(_Row):
+                *before, last = rounds
+                for line in before if self._attempts else ():
+                    yield [*facts, *self._cells(run, line, line.request, False)]
+                prompted = last if self._attempts else rounds[0]
+                yield [*facts, *self._cells(run, last, prompted.request, True)]
+
+    def _cells(
+        self, run: ExportedRun, line: _Row, request: _Request, is_last: bool
+    ) -> Iterator[Cell]:
+        yield from (line.instance, line.sample, line.round)
+        yield from [is_last] if self._attempts else ()
+        yield from map(line.groups.get, self._labels)
+        row = run.rows.get(line.instance, {})
+        yield from (_field_cell(row.get(name), kind) for name, kind in self._fields.items())
+        yield from (line.cluster, line.outcome, line.passed)
+        for name in self._scores:
+            score = line.scores.get(name)
+            yield None if score is None or score.value is None else float(score.value)
+            yield None if score is None else score.reason
+        details = {n: s.details for n, s in line.scores.items() if bytes(s.details) != b"{}"}
+        yield msgspec.json.encode(details).decode() if details else None
+        yield bytes(request.messages).decode() or None
+        for name in SCALARS:
+            yield getattr(line.usage if name in Usage.__struct_fields__ else line, name, None)
+
+
+def _field_kinds(rows: Iterable[Mapping[str, object]]) -> dict[str, Kind]:
+    """Return the SQL type of each field of the rows."""
+    kinds_by_field: dict[str, set[Kind]] = {}
+    for row in rows:
+        for name, value in row.items():
+            kinds = kinds_by_field.setdefault(name, set())
+            if isinstance(value, bool):
+                kinds.add("BOOLEAN")
+            elif isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
+                kinds.add("BIGINT")
+            elif isinstance(value, float):
+                kinds.add("DOUBLE")
+            elif value is not None:
+                kinds.add("VARCHAR")
+    return {name: _common_kind(kinds) for name, kinds in kinds_by_field.items()}
+
+
+def _common_kind(kinds: set[Kind]) -> Kind:
+    """Return the SQL type that holds values of all ``kinds``."""
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    return "DOUBLE" if kinds == {"BIGINT", "DOUBLE"} else "VARCHAR"
+
+
+def _field_cell(value: object, kind: Kind) -> Cell:
+    if value is None or isinstance(value, str):
+        return None if value is None else encodable(value)
+    if kind == "VARCHAR":
+        return encodable(json.dumps(value, ensure_ascii=False, default=str))
+    return float(value) if kind == "DOUBLE" else value  # type: ignore[arg-type, return-value]
+
+
+def _unused(name: str, used_names: Mapping[str, Kind]) -> str:
+    """Return the name, or a variant such as ``name_2`` if it is taken."""
+    name = name.replace("\0", "\ufffd")
+    lowered = {used.lower() for used in used_names}
+    number = 1
+    unused = name
+    while unused.lower() in lowered:
+        number += 1
+        unused = f"{name}_{number}"
+    return unused

@@ -1,0 +1,275 @@
+"""Presents the decisions of a gate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.analysis.metrics import all_from_cache
+from harness.plugins.comparisons.comparison_document import bounds_line
+from harness.plugins.gate.decision import Decision, Outcome, worst
+from harness.plugins.gate.gate import Gate
+from harness.plugins.gate.section import COST, COST_PER_SAMPLE, LATENCY
+from harness.plugins.gate.unjudged import Unjudged
+from harness.report.run_tables import WITHOUT_SCORE, of_groups
+from harness.report.table import Cell, Column, Note, Table, TableDocument, flat, table
+from harness.report.text import UNKNOWN, clusters_text, interval, number, percent, printable, usd
+from harness.wording import count_of
+
+_STYLES = {"passed": "green", "failed": "red", "too few to tell": "yellow"}
+
+ALL_CACHED = "ALL REPLIES OF THE MODEL FROM THE CACHE"
+
+_TOO_FEW = " Too few are judged to tell, whatever max_unjudged allows."
+
+
+def gate_document(gates: Sequence[Gate]) -> TableDocument:
+    """Build the document of gates."""
+    outcome = worst({gate.outcome for gate in gates})
+    result = worst({gate.result for gate in gates})
+    title = _title(gates[0])
+    if len(gates) > 1:
+        title = f"{len(gates):,} runs: {_decided(outcome, result)}"
+    return TableDocument(
+        title=title,
+        marks=list(dict.fromkeys(mark for gate in gates for mark in _marks(gate))),
+        parts=[_decision_table(gates), *map(Note, dict.fromkeys(_notes(gates)))],
+        records=[
+            {"run": gate.run.name, **flat(decision)}
+            for gate in gates
+            for decision in gate.decisions
+        ],
+        data={"outcome": outcome, "result": result, "runs": list(map(_gate_data, gates))},
+    )
+
+
+def _decision_table(gates: Sequence[Gate]) -> Table:
+    decisions = [decision for gate in gates for decision in gate.decisions]
+    grouped = any(decision.group for decision in decisions)
+    needed = any(decision.needed for decision in decisions)
+    columns = [
+        Column("run", text=True) if len(gates) > 1 else None,
+        Column("score", text=True),
+        Column("group", text=True) if grouped else None,
+        Column("instances", hide=2),
+        Column("value"),
+        Column("95%", hide=1),
+        Column("bound"),
+        Column("decision", text=True),
+        Column("needed", hide=3) if needed else None,
+    ]
+    rows = [
+        [
+            gate.run.name,
+            decision.what,
+            decision.group or ("all" if grouped else ""),
+            decision.n,
+            Cell(decision.value, figure_text(decision, decision.value)),
+            Cell(decision.ci95, _interval(decision)),
+            Cell(decision.bound, bound(decision)),
+            Cell(decision.outcome, style=_STYLES[decision.outcome]),
+            Cell("") if decision.needed is None else decision.needed,
+        ]
+        for gate in gates
+        for decision in gate.decisions
+    ]
+    return table(columns, rows)
+
+
+def _notes(gates: Sequence[Gate]) -> Iterator[str]:
+    """Yield the notes below the table of decisions, which may repeat."""
+    decisions = [decision for gate in gates for decision in gate.decisions]
+    several = len(gates) > 1
+    exact = [decision for decision in decisions if decision.method == "exact"]
+    n_uncertain = len(decisions) - len(exact)
+    if n_uncertain:
+        yield "passed or failed: the whole interval is within or beyond the bound."
+    if n_uncertain > 1:
+        yield "The intervals are adjusted for the number of decisions."
+    if any(decision.what not in (COST, COST_PER_SAMPLE) for decision in exact):
+        yield "The runs have the same answers, so the score has not changed."
+    if any(decision.needed for decision in decisions):
+        yield "needed: instances that decide in 80% of cases if the true value is this one."
+    for decision in decisions:
+        few_clusters = 0 < 10 * decision.n_clusters <= decision.n
+        if decision.outcome == "too few to tell" and not decision.group and few_clusters:
+            units = clusters_text(decision.n, decision.n_clusters)
+            yield (f"Intervals count clusters, not instances: {decision.n:,} instances in {units}.")
+            break
+    for decision in decisions:
+        if decision.bounds is not None:
+            line = bounds_line(decision.not_judged, decision.n, decision.bounds)
+            yield f"{decision.what}: {line}" + _TOO_FEW * decision.biased
+    if any(LATENCY.fullmatch(decision.what) for decision in decisions):
+        yield "Latencies are those of calls that were made: cached replies have none."
+        for gate in gates:
+            yield from latency_lines(gate, several)
+    if any(_leaves_out(decision, gate) for gate in gates for decision in gate.decisions):
+        yield WITHOUT_SCORE
+    for gate in gates:
+        for unjudged in gate.unjudged:
+            yield unjudged_line(unjudged, gate, several)
+        yield from cached_lines(gate, several)
+        yield from gate.notes
+        if gate.outcome == "failed":
+            yield f"What fails: harness show {gate.run.name} --failed"
+
+
+def _gate_data(gate: Gate) -> dict[str, object]:
+    return {
+        "run": gate.run.name,
+        "baseline": gate.baseline.name if gate.baseline else None,
+        "outcome": gate.outcome,
+        "result": gate.result,
+        "decisions": list(gate.decisions),
+        "unjudged": list(gate.unjudged),
+        "calls": gate.n_calls,
+        "cached_calls": gate.n_cached_calls,
+        "crashed_calls": gate.n_crashed_calls,
+        "notes": list(gate.notes),
+    }
+
+
+def figure_text(decision: Decision, value: float | None) -> str:
+    """Format the value of a decision's figure (``n/a`` for None)."""
+    if value is None:
+        return UNKNOWN
+    if decision.what in (COST, COST_PER_SAMPLE):
+        return usd(value)
+    return f"{number(value, 3)} s" if LATENCY.fullmatch(decision.what) else number(value, 4)
+
+
+def bound(decision: Decision) -> str:
+    """Format a decision's bound, such as ``≥ 0.9000``."""
+    return f"{'≤' if decision.at_most else '≥'} {figure_text(decision, decision.bound)}"
+
+
+def _interval(decision: Decision) -> str:
+    return interval(decision.ci95, 3 if LATENCY.fullmatch(decision.what) else 4)
+
+
+def _leaves_out(decision: Decision, gate: Gate) -> bool:
+    is_overall = not decision.group and decision.what in gate.run.metrics.scores
+    return (
+        is_overall and decision.n < gate.run.metrics.n_instances and not of_groups(gate.run.metrics)
+    )
+
+
+def gate_line(gate: Gate) -> str:
+    """Return the outcome of a gate and the main reasons for it, on one line.
+
+    Warnings about the runs follow in brackets, such as ``(NAME: SIMULATED)``.
+    """
+    reasons = [
+        decision_line(decision) for decision in gate.decisions if decision.outcome == gate.outcome
+    ]
+    n_more = len(reasons) - 3
+    if n_more > 0:
+        reasons = [*reasons[:3], f"and {n_more} more"]
+    if not gate.decisions:
+        reasons = ["the run is the baseline"]
+    reasons += [unjudged_line(unjudged, gate) for unjudged in gate.unjudged]
+    marks = "".join(f" ({mark})" for mark in _marks(gate))
+    return f"{_title(gate)}: {'; '.join(reasons)}{marks}"
+
+
+def decision_line(decision: Decision) -> str:
+    """Return a decision on one line."""
+    needed = f" ({decision.needed:,} needed to tell)" if decision.needed else ""
+    uncertain = "" if decision.method == "exact" else f" (95% {_interval(decision)})"
+    bias = ""
+    if decision.bounds is not None and decision.biased:
+        bias = f"; {bounds_line(decision.not_judged, decision.n, decision.bounds)}{_TOO_FEW}"
+    name = printable(f"{decision.what} {decision.group}".strip())
+    value = figure_text(decision, decision.value)
+    return f"{name} {value}{uncertain}, bound {bound(decision)}, n = {decision.n:,}{needed}{bias}"
+
+
+def unjudged_line(unjudged: Unjudged, gate: Gate, several: bool = False) -> str:
+    """Return one line on how many samples have no verdict, why, and what to do about it.
+
+    It names the run if there is a baseline, or if ``several`` runs are checked.
+    """
+    retried = unjudged.failed_calls + unjudged.no_judgement
+    kinds = {
+        "failed call": unjudged.failed_calls,
+        "failed or missing judgement": unjudged.no_judgement,
+        "inconclusive judgement": unjudged.final,
+    }
+    why = ", ".join(count_of(n, kind) for kind, n in kinds.items() if n)
+    of_run = f" of {unjudged.run}" if gate.baseline or several else ""
+    retried_ones = "the failed or missing ones" if unjudged.final else "them"
+    remedies = [f"run the run file again to retry {retried_ones}"] if retried else []
+    if unjudged.final:
+        final = "inconclusive judgements are final"
+        remedies.append(f"{final}: to judge differently, change the judge and run with --fresh")
+    remedy = f"{'; '.join(remedies)}, or allow a share with --max-unjudged"
+    if unjudged.allowed:
+        remedy = "allowed by max_unjudged"
+    n = unjudged.n
+    have = "has" if n == 1 else "have"
+    return f"{n:,} of {unjudged.n_samples:,} samples{of_run} {have} no verdict ({why}): {remedy}."
+
+
+def latency_lines(gate: Gate, several: bool = False) -> list[str]:
+    """Return lines on how crashes and failed calls count in a gate's latencies.
+
+    They name the run if ``several`` runs are checked.
+    """
+    of_run = f" of {gate.run.name}" if several else ""
+    lines = []
+    crashed = gate.run.metrics.outcomes.get("crashed", 0)
+    failed = gate.run.metrics.outcomes.get("error", 0)
+    if crashed:
+        crashes = count_of(crashed, "crashed call")
+        lines.append(f"Latencies{of_run} include {crashes}. A time-out is beyond any bound.")
+    if failed:
+        lines.append(f"Latencies{of_run} leave out {count_of(failed, 'failed call')}.")
+    return lines
+
+
+def cached_lines(gate: Gate, several: bool = False) -> list[str]:
+    """Return lines on how many replies of the model and judges came from the cache.
+
+    There is none for a model or judge without such replies. They name the run if ``several`` runs
+    are checked.
+    """
+    run = gate.run.name if several else ""
+    lines = []
+    if 0 < gate.n_calls == gate.n_cached_calls:
+        lines.append(all_from_cache(run))
+    elif gate.n_cached_calls:
+        of_model = " of the model" if gate.judges else ""
+        lines.append(_share_line(gate.n_cached_calls, gate.n_calls, of_model, run))
+    for name, calls in gate.judges.items():
+        if calls.n_cached_calls:
+            of_judge = f" of judge {printable(name)}"
+            lines.append(_share_line(calls.n_cached_calls, calls.n_calls, of_judge, run))
+    return lines
+
+
+def _share_line(cached: int, total: int, source: str, run: str) -> str:
+    in_run = f" in {run}" if run else ""
+    share = f"{cached:,} of {total:,} replies{source}{in_run} ({percent(cached, total)})"
+    return f"{share} came from the cache: these calls were made by other runs."
+
+
+def _title(gate: Gate) -> str:
+    against = f" against {gate.baseline.name}" if gate.baseline else ""
+    return f"{gate.run.name}{against}: {_decided(gate.outcome, gate.result)}"
+
+
+def _decided(outcome: Outcome, result: Outcome) -> str:
+    return outcome if result == outcome else f"{outcome}, which counts as {result}"
+
+
+def _marks(gate: Gate) -> list[str]:
+    lines = {}
+    for run in filter(None, (gate.run, gate.baseline)):
+        marks = list(run.marks)
+        if n_failed := run.metrics.outcomes.get("error", 0):
+            marks.append(f"{n_failed:,} FAILED CALLS EXCLUDED")
+        if run is gate.run and 0 < gate.n_calls == gate.n_cached_calls:
+            marks.append(ALL_CACHED)
+        if marks:
+            lines[run.name] = f"{run.name}: {', '.join(marks)}"
+    return sorted(lines.values())

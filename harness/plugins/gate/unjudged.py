@@ -1,0 +1,95 @@
+"""The samples of a run that have no verdict, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+from msgspec.json import Decoder
+
+from harness.plugins.comparisons.comparable import Run
+from harness.records import OUTCOMES
+from harness.store.columns import AttemptTable, Bools
+from harness.store.index import AttemptIndex
+from harness.store.judgements import FAILED, Judgement, read_register
+from harness.store.run_folder import RunFolder
+
+
+class Unjudged(Struct, frozen=True, kw_only=True):
+    """Counts of the samples whose last round lacks a verdict, or a score that it should have."""
+
+    run: str
+    n_samples: int  # all samples of the run
+    failed_calls: int
+    no_judgement: int  # answers whose judgement failed or is missing, which a repeat judges
+    final: int = 0  # answers that were judged without a verdict, which a repeat does not retry
+    allowed: bool  # whether the share of all these samples is at most ``max_unjudged``
+
+    @property
+    def n(self) -> int:
+        """The number of samples that lack a verdict or a score."""
+        return self.failed_calls + self.no_judgement + self.final
+
+
+def unjudged(folder: RunFolder, run: Run, scores: Sequence[str], allowed: float) -> Unjudged:
+    """Count the samples of a run that should have one of the ``scores`` but lack it.
+
+    ``allowed`` is the share of samples that may lack a score.
+    """
+    variant, table = run
+    last = table.is_last_round()
+    lacking = np.zeros(len(table), np.bool_)
+    without_judgement = set[int]()
+    for score in scores:
+        absent = last & _lacks(folder, table, score)
+        lacking |= absent
+        if absent.any():
+            rows = np.flatnonzero(absent).tolist()
+            without_judgement |= _without_judgement(folder, score).intersection(rows)
+    n = int(lacking.sum())
+    n_samples = int(last.sum())
+    failed = int((table.outcome[lacking] == OUTCOMES.index("error")).sum())
+    return Unjudged(
+        run=variant.name,
+        n_samples=n_samples,
+        failed_calls=failed,
+        no_judgement=len(without_judgement),
+        final=n - failed - len(without_judgement),
+        allowed=n <= allowed * n_samples,
+    )
+
+
+def _without_judgement(folder: RunFolder, score: str) -> set[int]:
+    """Return the rows of attempts for which a needed judgement is missing or has failed."""
+    register = read_register(folder.path)
+    judges = register.deciding
+    judge = score.partition(".")[0]
+    if judge in register.judges:
+        judges = [judge, *register.judges[judge].members]
+    return {*AttemptIndex(folder.attempts).owed_judgements(judges, FAILED)}
+
+
+def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:
+    """Return an (n,) mask of the attempts that lack the score or, for a pass rate, a verdict.
+
+    If an answer has a verdict and no needed judgement has failed, the score does not apply to it.
+    """
+    if score not in table.scores:
+        return ~table.judged
+    absent = ~table.measured(score)
+    if not absent.any():
+        return absent
+    index = AttemptIndex(folder.attempts)
+    judge = score.partition(".")[0]
+    registered = index.register.judges
+    if judge not in registered:
+        return absent & ~table.judged
+    rows = np.flatnonzero(absent & table.judged)
+    judges = registered[judge].members or (judge,)
+    for row, judgements in zip(
+        rows, index.said(rows, Decoder(Judgement).decode, judges), strict=True
+    ):
+        has_failed = any(judgement and judgement.outcome in FAILED for judgement in judgements)
+        absent[row] = has_failed
+    return absent
