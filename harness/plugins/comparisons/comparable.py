@@ -64,6 +64,10 @@ class Variant:
                 return recorded
         return self.settings.get("task.dataset")
 
+    def weight(self, score: str) -> str:
+        """Return the name of the score that tables weight ``score`` by, or "" if there is none."""
+        return self.display.weights.get(score, "")
+
     def replies(self) -> RunReplies:
         """Read the run's replies from its file. Without a file, there are none."""
         return NO_REPLIES if self.attempts is None else read_replies(self.attempts)

@@ -106,6 +106,7 @@ class Ranking(Struct, frozen=True, kw_only=True):
 
 def rank_groups(pairs: Pairs, label: str) -> Ranking:
     """Compare how two runs rank the groups of a label."""
+    pairs = pairs.linearised(label)
     parts = pairs.group(label).values()
     means = [[values[rows].mean() for rows in parts] for values in (pairs.first, pairs.second)]
     # Sums in a different order differ in the last bits, which should not decide a rank.
@@ -147,6 +148,7 @@ class RunComparison(Struct, frozen=True, kw_only=True):
     asked: ComparisonOptions  # with the runs' own measures as the score if none was given
     others: list[Against]
     notes: list[str]
+    weight: str = ""  # the score that weights the instances; empty if they have equal weight
 
 
 def compare_runs(
@@ -178,6 +180,7 @@ def compare_runs(
     refuse_incomparable(runs[place][0], [variant for variant, _ in runs])
     runs, measures, score = scored_runs(runs, options.score, options.round)
     base, table = runs[place]
+    weight = base.weight(score) if base.weight(score) in table.scores else ""
     others = [run for number, run in enumerate(runs) if number != place]
     for option, label in (("--by", options.by), ("--cluster", options.cluster)):
         refuse_unknown_label(option, label, {base.name: table})  # pairs use the baseline's groups
@@ -202,6 +205,7 @@ def compare_runs(
         asked=replace(options, score=measures),
         others=with_p_values,
         notes=list(differing(base, [variant for variant, _ in others], score)),
+        weight=weight,
     )
 
 
@@ -216,7 +220,7 @@ def _against(
 ) -> Against:
     baseline, baseline_table = base
     variant, table = run
-    pairs = pair(baseline_table, table, score=score)
+    pairs = pair(baseline_table, table, score=score, weight=baseline.weight(score))
     pairs = pairs.clustered_by(options.cluster).sharing(shared)
     parts = pairs.group(options.by) if options.by else {}
     groups = {name: compare(pairs.take(rows)) for name, rows in parts.items()}

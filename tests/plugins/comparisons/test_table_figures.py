@@ -47,7 +47,11 @@ def test_groups_are_averaged_with_equal_weights(make, table_of) -> None:
 
 
 def test_the_error_of_an_average_is_that_of_its_groups(make, table_of) -> None:
-    groups = {"a": [1.0, 0.0, 0.5, 0.25], "b": [0.75, 1.0, 0.0], "c": [0.1, 0.4]}
+    groups = {
+        "a": [1.0, 0.0, 0.5, 0.25, 0.3, 0.6, 0.8],
+        "b": [0.75, 1.0, 0.0, 0.5, 0.9, 0.2],
+        "c": [0.1, 0.4, 0.2, 0.3, 0.2, 0.5],
+    }
     table = table_of(
         make(f"{name}{n}", None, outcome="ok", groups={"g": name}, scores={"x": Score(value)})
         for name, values in groups.items()
