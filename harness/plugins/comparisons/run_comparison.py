@@ -16,9 +16,11 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from harness.analysis.metrics import PASS_RATE
+from harness.config.sections import of_k
 from harness.errors import refuse_unknown
 from harness.plugins.comparisons.comparable import (
     Run,
+    Variant,
     refuse_incomparable,
     refuse_unknown_label,
     scored_runs,
@@ -198,15 +200,29 @@ def compare_runs(
     for against, comparison in zip(compared, overall, strict=True):
         groups = {name: next(group_comparisons) for name in against.groups}
         with_p_values.append(replace(against, overall=comparison, groups=groups))
+    notes = list(differing(base, [variant for variant, _ in others], score))
+    for variant, _ in others:
+        if findings and _unlike_draws(base, variant):
+            notes.append(
+                f"Kinds of constraints are not tested between {base.name} ({base.score}) and "
+                f"{variant.name} ({variant.score}): over k samples, another sample may "
+                "satisfy each constraint, but a single answer must satisfy all."
+            )
     return RunComparison(
         task=base.metrics.task,
         baseline=base.name,
         marks=base.marks,
         asked=replace(options, score=measures),
         others=with_p_values,
-        notes=list(differing(base, [variant for variant, _ in others], score)),
+        notes=notes,
         weight=weight,
     )
+
+
+def _unlike_draws(baseline: Variant, variant: Variant) -> bool:
+    """Return whether one run's score is of k samples, and the other's is of a single answer."""
+    first, second = (of_k(run.score)[1] > 1 for run in (baseline, variant))
+    return first != second
 
 
 def _against(
@@ -235,6 +251,8 @@ def _against(
             ids = read_names(baseline.attempts)
             same = [ids[digest] for digest in shared.tolist()]
         kinds = compare_kinds(before, after, names.values(), options.cluster, same)
+        if _unlike_draws(baseline, variant):
+            kinds = {kind: change.untested() for kind, change in kinds.items()}
         without = (before.without, after.without)
     return Against(
         run=variant.name,
