@@ -4,11 +4,11 @@ A run passes through these modules, in this order:
 
 1. `harness.cli.run` or `harness.api` calls the functions of `harness.engine`.
 2. `read_runs` reads a run file, its overrides and variants with `harness.config`.
-3. `prepare_all` builds each run's task and models. A model's backend (`harness.backends`) reads its
-   key from the environment. Tasks and other parts may come from `harness.plugins`.
-4. `execute_all` executes the runs: it reads the data (`harness.datasets`), and streams the
-   unfinished samples to workers. Each call goes through `harness.calls` (cache, retry, concurrency,
-   budget) to the backend.
+3. `prepare_all` builds each run's task and models, and reads the data (`harness.datasets`). A
+   model's backend (`harness.backends`) reads its key from the environment. Tasks and other parts
+   may come from `harness.plugins`.
+4. `execute_all` executes the runs: it streams the unfinished samples to workers. Each call goes
+   through `harness.calls` (cache, retry, concurrency, budget) to the backend.
 5. The task scores each reply with `harness.scoring`, and `harness.store` appends the
    attempt to the run.
 6. `harness.analysis` measures the run, and `harness.report` shows it. Meanwhile, `harness.terminal`

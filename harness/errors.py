@@ -74,10 +74,14 @@ class DataInvalid(UserError):
 
 @contextlib.contextmanager
 def raised_as(kind: type[UserError], where: str = "") -> Iterator[None]:
-    """Re-raise a ConfigError or DataInvalid as ``kind``, with ``where`` before its message."""
+    """Re-raise a ConfigError or DataInvalid as ``kind``, with ``where`` before its message.
+
+    An error of a more specific kind stays one.
+    """
     try:
         yield
     except (ConfigError, DataInvalid) as error:
+        kind = type(error) if isinstance(error, kind) else kind
         raise kind(f"{where}{error.message}", error.remedy) from None
 
 

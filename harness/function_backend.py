@@ -115,7 +115,8 @@ async def _in_thread(call: Callable[[], Any]) -> _Ended:
         except Exception as error:
             result = (None, error)
         except BaseException as error:  # such as sys.exit(), which would end the whole run
-            result = (None, RuntimeError(repr(error)).with_traceback(error.__traceback__))
+            same_name = type(type(error).__name__, (RuntimeError,), {})
+            result = (None, same_name(str(error)).with_traceback(error.__traceback__))
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(settle, result)
 

@@ -50,12 +50,21 @@ def test_replies_are_cached_for_the_code_and_the_options() -> None:
 
 
 async def test_a_function_that_exits_or_returns_no_text_fails_its_call() -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
     def function(prompt: str) -> Any:
-        return {"exit": sys.exit, "stop": lambda: next(iter([])), "none": lambda: None}[prompt]()
+        return {
+            "exit": sys.exit,
+            "interrupt": interrupted,
+            "stop": lambda: next(iter([])),
+            "none": lambda: None,
+        }[prompt]()
 
     ask = CodeErrors(backend_of(function, "", "app.py")())
     for prompt, problem in {
-        "exit": r"^app.py's function raised RuntimeError: SystemExit\(\)",
+        "exit": r"^app.py's function raised SystemExit \(",
+        "interrupt": r"^app.py's function raised KeyboardInterrupt \(",
         "stop": "^app.py's function raised RuntimeError: .*StopIteration",
         "none": "^app.py's function returned None, not a text or a Reply.$",
     }.items():

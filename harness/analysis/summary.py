@@ -40,7 +40,7 @@ from harness.declarations import declared_members
 from harness.records import OUTCOMES, CallFigures, Outcome
 from harness.store.aggregates import read_aggregates
 from harness.store.calls import NO_CALLS, RunCalls, read_calls
-from harness.store.columns import AttemptTable, changes
+from harness.store.columns import NOT_JUDGED, AttemptTable, changes
 from harness.store.files import read_file
 from harness.store.index import AttemptIndex, read_attempts
 from harness.store.json_lines import reading
@@ -153,6 +153,8 @@ def summarise(
 
     ``judges`` includes panels. ``weights`` are `RunDisplay.weights`.
     """
+    if not judges and only_numbers(attempts):  # a rate would be over crashes and the like alone
+        attempts = _without_verdicts(attempts)
     n_solved = int(changes(attempts.instance[attempts.passed == 1]).sum())
     cost_per_solved_usd = None
     if calls.cost_usd is not None and n_solved:
@@ -182,6 +184,12 @@ def summarise(
         user_calls=calls.user,
         judges=_judges(judges, facts.model or "", calls),
     )
+
+
+def _without_verdicts(attempts: AttemptTable) -> AttemptTable:
+    turns = None if attempts.turns is None else _without_verdicts(attempts.turns)
+    passed = np.full_like(attempts.passed, NOT_JUDGED)
+    return dataclasses.replace(attempts, passed=passed, turns=turns)
 
 
 def _figures_of_calls(calls: CallFigures) -> dict[str, Any]:

@@ -160,7 +160,7 @@ class TimeLimit:
 
 @dataclass(eq=False)
 class Startup:
-    """The layer that starts a backend such as a local server.
+    """The layer that prepares a backend for its first call, such as by starting a local server.
 
     Calls wait until the backend is ready or the run stops. As loading a large model takes minutes,
     this layer is above the limiter, below which calls have a time limit. It is below the circuit so

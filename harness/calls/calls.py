@@ -1,6 +1,7 @@
-"""The top of the call stack: finds a call's reply in the cache or in flight, or pays for it.
+"""Pays for each call only once: finds its reply in the cache or in flight, or has it made.
 
-Each call is claimed before it is sent, so that several processes pay for it only once.
+`CachedCalls` is near the top of the call stack. `ClaimedCalls`, further down, claims a call just
+before it is sent, so that several processes pay for it only once.
 """
 
 from __future__ import annotations

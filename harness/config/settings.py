@@ -174,6 +174,8 @@ def without_secrets(text: str) -> str:
 RECORDED_KEY = "[key:"  # before the hash of a key
 _KEY_PART = re.compile(r"(?=[a-zA-Z]*\d)(?=\d*[a-zA-Z])[a-zA-Z\d]{16}")
 
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:\.zip)?")
+
 
 def shown_url(url: str) -> str:
     """Return a URL without the parts of its path that look like keys."""
@@ -194,8 +196,14 @@ def recorded_url(url: str) -> str:
 
 
 def url_keys(url: str) -> list[str]:
-    """Return the parts of a URL's path that look like keys: with 16 letters and digits in a row."""
-    return [part for part in url.split("/")[3:] if _KEY_PART.search(part)]
+    """Return the parts of a URL's path that look like keys: with 16 letters and digits in a row.
+
+    The hash of a commit on GitHub is no key.
+    """
+    host, *parts = url.split("/")[2:] or [""]
+    at_github = host in ("github.com", "raw.githubusercontent.com")
+    keys = filter(_KEY_PART.search, parts)
+    return [part for part in keys if not (at_github and _COMMIT.fullmatch(part))]
 
 
 def variables(names: Iterable[str]) -> dict[str, str]:

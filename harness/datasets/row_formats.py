@@ -109,6 +109,8 @@ def plain(value: Any, field: str = "") -> Any:
         return _time_text(value, field)
     if type(value) is date:
         return value.isoformat()
+    if type_name in ("float16", "float32"):  # the shortest decimal, such as 0.1
+        return plain(float(str(value)))
     converted = without_arrays(value)
     if converted is value:
         converted = msgspec.to_builtins(value, builtin_types=_CONVERTED)
@@ -328,11 +330,22 @@ def _refuse_delimiter(path: Path, header: str, delimiter: str) -> None:
             raise DataInvalid(problem, "Save it with commas, or as .tsv with tabs.")
 
 
+_FLOAT = re.compile(r'(?<!")\bFLOAT\b(?!")')  # in a type, such as FLOAT[]; not a field's name
+
+
 def _parquet(path: Path) -> Iterator[Row]:
     if not path.is_file():
         raise cannot_read(path, FileNotFoundError(2, "No such file or directory"))
-    query = "SELECT * FROM read_parquet($file, hive_partitioning = false)"
-    return parquet_rows(path, query)
+    source = "FROM read_parquet($file, hive_partitioning = false)"
+    casts = []
+    for column in parquet_rows(path, f"DESCRIBE {source}"):
+        kind = column["column_type"]
+        if _FLOAT.search(kind):  # the text of a FLOAT is the shortest decimal with its value
+            name = '"' + column["column_name"].replace('"', '""') + '"'
+            text = f"CAST({name} AS {_FLOAT.sub('VARCHAR', kind)})"
+            casts.append(f"CAST({text} AS {_FLOAT.sub('DOUBLE', kind)}) AS {name}")
+    replaced = f" REPLACE ({', '.join(casts)})" if casts else ""
+    return parquet_rows(path, f"SELECT *{replaced} {source}")
 
 
 def _excel(path: Path) -> Iterator[Row]:

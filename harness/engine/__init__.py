@@ -5,9 +5,9 @@
 `executor` executes the jobs of a command: it opens a `session` (lock, budget, worker pool, the
 cache of replies, and each model's `call_stack`, which the `infrastructure` of plug-ins changes) and
 passes the unfinished samples (`plan`) to the pool, while `progress` is counted.
-`samples` takes each sample through its rounds: the messages (in conversations `turns`), the call,
-the reply's `assessment` by rules and judges (`judging`), and the user's next turn. The `recorder`
-writes the attempt's line to ``attempts.jsonl``.
+`samples` takes each sample through its rounds: the messages (in conversations `turns`), the call
+(whose reply loses its `reasoning`), the reply's `assessment` by rules and judges (`judging`), and
+the user's next turn. The `recorder` writes the attempt's line to ``attempts.jsonl``.
 
 Dry runs and scoring again are steps that plug-ins bring (`job`).
 """

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from harness.calls.budget import Budget
 from harness.calls.signals import Notices, Stop
 from harness.engine.session import Session
-from harness.records import WITHOUT_REPLY, Attempt, PlayedTurn, Rewriting, Usage, with_example
+from harness.records import (
+    OUTCOMES,
+    WITHOUT_REPLY,
+    Attempt,
+    PlayedTurn,
+    Rewriting,
+    Usage,
+    with_example,
+)
 from harness.store.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -57,6 +65,7 @@ class Tally:
     cached: int = 0
     passed: int = 0
     judged: int = 0
+    judged_answers: int = 0  # answers with a verdict, without crashes and the like, which fail
     first_passed: int = 0
     first_judged: int = 0
     score: str = ""  # a numeric score of answers without a verdict
@@ -91,6 +100,8 @@ class Tally:
     def record_earlier(self, index: AttemptIndex) -> None:
         """Count the verdicts of earlier sessions' attempts."""
         passed = index.attempts.passed  # 1, 0, or below 0 without a verdict
+        answered = index.attempts.outcome == OUTCOMES.index("ok")
+        self.judged_answers = int(((passed >= 0) & answered).sum())
         first = passed[index.attempts.round == 1]
         self.first_judged = int((first >= 0).sum())
         self.first_passed = int((first == 1).sum())
@@ -110,8 +121,10 @@ class Tally:
         if attempt.round == 1:
             self.first_judged += (passed is not None) - (before.first is not None)
             self.first_passed += (passed is True) - (before.first is True)
-        if passed is None and attempt.outcome == "ok":
-            self._count_score(attempt)
+        if attempt.outcome == "ok":
+            self.judged_answers += passed is not None
+            if passed is None:
+                self._count_score(attempt)
         self.outcomes[attempt.outcome] += 1
         if attempt.outcome in WITHOUT_REPLY:
             if attempt.call_id is None:

@@ -29,7 +29,7 @@ from harness.engine.resolving import (
     resolved,
 )
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, raised_as
-from harness.execution import executing, in_run_folder, report_executions
+from harness.execution import ExecutionRefused, executing, in_run_folder, report_executions
 from harness.plugin_loader import FILE, kind, register
 from harness.store.files import make_folder, replacing, write_whole
 from harness.store.json_lines import encode
@@ -150,6 +150,9 @@ def _plain(
             content = {"name": "jsonl"} | content | {"path": written(value, where)}
         elif section == "task" and name == "path":
             content = {"name": "jsonl"} | content | {"path": value}
+        elif name == "task.rows" and section == "matrix":
+            remedy = "Write variants: {one: {task.rows: […]}, two: {task.rows: […]}}."
+            raise ConfigError("matrix cannot vary task.rows.", remedy)
         elif name == "task.rows":
             content["task.path"] = written(value, where)
         elif isinstance(value, Mapping):
@@ -239,9 +242,25 @@ def run_named(name: str, settings: Settings, *, inputs: bool = False) -> RunFold
     return folder
 
 
+def recorded_baseline(name: str, settings: Settings, *, inputs: bool = False) -> RunFolder:
+    """Return a run as `run_named` does, if not the user but a run's record names it.
+
+    The record may be foreign, so that no code is executed: whether the run still agrees with a run
+    file that needs code is not checked.
+    """
+    runs = _in_file(name, settings)
+    folder = find_run(settings.runs_dir, name, listed=runs)
+    try:
+        with executing("refused"):
+            _refuse_other_files([folder], runs, name, settings, inputs=inputs)
+    except ExecutionRefused as error:
+        logger.warning(f"Whether {folder.name} is a run of {name} is not checked. {error.message}")
+    return folder
+
+
 def baseline_name(name: str, settings: Settings) -> str:
     """Return the name of a baseline run that is named as in `runs_named`, or "" for ""."""
-    if _is_run_file(name):
+    if is_run_file(name):
         return run_named(name, settings).name
     return name and run_path(settings.runs_dir, name).name
 
@@ -284,7 +303,7 @@ def _find_all(
 def _in_file(name: str, settings: Settings) -> dict[str, RunFile] | None:
     """Return the runs of a run file by name, or None if ``name`` is not the path of one."""
     root = settings.runs_dir
-    if not _is_run_file(name) or run_path(root, name) != root / Path(name).stem:
+    if not is_run_file(name) or run_path(root, name) != root / Path(name).stem:
         return None  # a name, or a file in a run's folder
     base, runs = read_runs(name)
     return {run_name(base, variant): run for variant, run in runs.items()}
@@ -299,10 +318,20 @@ def _refuse_others(
     inputs: bool = False,
 ) -> None:
     """Refuse runs that do not agree with their run file's present content, if it was named."""
-    if runs is None:
-        return
     # A run file that the user names may name code, unless it comes with a run.
     with executing("refused" if in_run_folder(file) else "allowed"):
+        _refuse_other_files(folders, runs, file, settings, inputs=inputs)
+
+
+def _refuse_other_files(
+    folders: Iterable[RunFolder],
+    runs: Mapping[str, RunFile] | None,
+    file: str,
+    settings: Settings,
+    *,
+    inputs: bool,
+) -> None:
+    if runs is not None:
         for folder in folders:
             _refuse_other(folder, runs.get(folder.name), file, settings, inputs)
 
@@ -326,7 +355,8 @@ def _warn_of_missing(
     logger.warning(f"{problem}: run the file with harness run {file}")
 
 
-def _is_run_file(name: str) -> bool:
+def is_run_file(name: str) -> bool:
+    """Return whether a name on the command line is the path of a run file."""
     path = Path(name)
     # A missing file without a folder may be meant as the name of a run.
     return path.suffix in RUN_FILE and (path.exists() or bool(path.parent.name))

@@ -181,6 +181,8 @@ def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
         if measured and primary.missing:
             missing = f"{primary.missing:,} of {primary.n + primary.missing:,}"
             yield "not measured", Cell(missing, style="yellow")
+            if not rate.n:
+                yield "pass rate", "none: no answer has a verdict"
     if rate.n or not measured:
         yield from _verdicts(metrics, rate, bold=not measured)
     rounds = metrics.rounds

@@ -283,7 +283,7 @@ def files(checks: Sequence[Check]) -> set[str]:
 
 
 class Rules:
-    """A cache of checkers.
+    """Resolves the checks of rows, and scores texts by them, with a cache of checkers.
 
     The constructor builds the checkers of the run file's checks (``shared``) unless a row supplies
     their options.

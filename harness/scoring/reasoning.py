@@ -3,7 +3,8 @@
 A reply is separated if it begins with a mark, after white space, or if it begins inside
 the reasoning, because the chat template has put the opening mark into the prompt: it then has only
 the closing mark. Several blocks in a row are all reasoning, and nested blocks belong to the outer
-one. Reasoning that is never closed leaves no answer. Marks in the middle of an answer, in a code
+one. If a reply's first block is not closed by its own mark, the closing mark of another kind ends
+it. Reasoning that is never closed leaves no answer. Marks in the middle of an answer, in a code
 block or in quotation marks are text. So is a closing mark that the text mentions: one in emphasis,
 in brackets, in a list's item or in the middle of a sentence. In reasoning with an opening mark, it
 is text only if another closing mark follows.
@@ -399,7 +400,9 @@ def _block(
         if (closed is None and mark.needs_closing) or not usable(mark):
             continue
         if closed is None:
-            return _Block(mark, start, len(text), len(text))
+            # Some models close their reasoning with the mark of another kind.
+            block = _begun_block(text, start, marks, usable) if nested else None
+            return block or _Block(mark, start, len(text), len(text))
         return _Block(mark, start, closed.start(), closed.end())
     return None
 

@@ -287,6 +287,18 @@ def has_other_scripts(text: str) -> bool:
     return beyond_latin * 2 > sum(map(len, _LETTERS.findall(text)))
 
 
+def english_rules_warning(text: str, remedy: str) -> dict[str, str]:
+    """Return details for the score of a text that was divided as in English by an official check.
+
+    They have a warning, which ends with ``remedy``, if these rules do not apply to the text.
+    """
+    if not has_other_scripts(text):
+        return {}
+    return {
+        WARNING: f"the official check divides text into words and sentences as in English{remedy}"
+    }
+
+
 _CLOSERS = "\"'”’»›)\\]}」』）】》〉］｝"  # noqa: RUF001
 
 

@@ -161,13 +161,13 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
 
 
 def _rates(tally: Tally) -> list[tuple[str, str]]:
-    if tally.n_scored and not tally.judged:
+    if tally.n_scored and not tally.judged_answers:
         mean = tally.score_sum / tally.n_scored
         return [(f"mean {inert(tally.score).plain}", f"{mean:.4g} of {tally.n_scored:,}")]
     rates = [("passed", tally.passed, tally.judged)]
     if tally.rounds > 1:
         first = ("first answers", tally.first_passed, tally.first_judged)
-        rates = [first, ("so far", tally.passed, tally.judged)]
+        rates = [first, ("last round", tally.passed, tally.judged)]
     texts = []
     for name, n, total in rates:
         texts.append((name, f"{percent(n, total)} of {total:,}" if total else "none yet"))

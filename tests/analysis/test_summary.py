@@ -400,6 +400,17 @@ def test_a_score_that_was_not_made_is_not_zero(make, summary_of) -> None:
     assert (mean.mean, mean.n, mean.missing) == (0.5, 1, 2)
 
 
+def test_crashes_alone_have_no_pass_rate_if_no_check_gives_verdicts(make, summary_of) -> None:
+    quality = {"quality": Score(0.9)}
+    answered = make("a", None, outcome="ok", scores=quality)
+    crashed = make("b", False, outcome="crashed")
+    metrics = summary_of([answered, crashed])
+    assert (metrics.overall.pass_rate, metrics.overall.n, metrics.overall.missing) == (None, 0, 2)
+    assert (metrics.scores["quality"].n, metrics.outcomes["crashed"]) == (1, 1)
+    judged = make("c", True, scores=quality)
+    assert summary_of([answered, crashed, judged]).overall.pass_rate == 0.5
+
+
 def test_grades_have_an_interval_that_is_not_clipped(make, summary_of) -> None:
     found = summary_of(make(str(n), True, scores={"grade": Score(float(n))}) for n in range(1, 11))
     mean = found.scores["grade"]

@@ -3,7 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.settings import Settings, handed_down, secret, visible_gpus
+from harness.config.settings import (
+    Settings,
+    handed_down,
+    secret,
+    visible_gpus,
+    without_secrets,
+)
 from harness.errors import ConfigError, SecretMissing
 from tests.cli.command import harness, mistake
 
@@ -162,3 +168,23 @@ def test_gpus_that_are_hidden_are_not_gpus_that_nobody_spoke_of(
     if set_to is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", set_to)
     assert visible_gpus() == usable
+
+
+COMMIT = "4639e4a77f41db7f3a3b3de0ca0a7273d04213eb"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        (f"https://raw.githubusercontent.com/a/b/{COMMIT}/c.json", None),
+        (f"https://github.com/a/b/archive/{COMMIT}.zip", None),
+        (f"https://gateway.example/{COMMIT}/v1", "https://gateway.example/[key]/v1"),
+        (f"https://github.com.example/{COMMIT}", "https://github.com.example/[key]"),
+        (f"https://github.com/a/sk{COMMIT}/b", "https://github.com/a/[key]/b"),
+        (f"https://github.com/a/b.zip?token={COMMIT}", "https://github.com/a/[key]"),
+    ],
+)
+def test_the_commits_of_public_data_are_shown_and_keys_in_urls_are_not(
+    url: str, shown: str | None
+) -> None:
+    assert without_secrets(f"Cannot fetch {url} now.") == f"Cannot fetch {shown or url} now."

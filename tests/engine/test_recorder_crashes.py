@@ -39,7 +39,7 @@ def sleep(number: int) -> Any:
 
 FAILURES: dict[str, tuple[Callable[[int], Any], str]] = {
     "error": (raising(lambda: KeyError("price")), "KeyError at test_recorder_crashes.py:"),
-    "exit": (raising(lambda: SystemExit(3)), "RuntimeError at test_recorder_crashes.py:"),
+    "exit": (raising(lambda: SystemExit(3)), "SystemExit at test_recorder_crashes.py:"),
     "outage": (raising(lambda: ConnectionRefusedError("no")), "ConnectionRefusedError at "),
     "memory": (raising(MemoryError), "MemoryError at test_recorder_crashes.py:"),
     "nothing": (lambda number: None, "returned NoneType"),

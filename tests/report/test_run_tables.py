@@ -354,6 +354,15 @@ def test_a_task_with_a_measure_is_headed_by_it(width: int) -> None:
     assert "rouge_l 0.395 ± 0.010" in " ".join(rendered(runs_table({"r": made}), 120)[2].split())
 
 
+def test_a_run_of_numbers_says_that_it_has_no_pass_rate() -> None:
+    quality = Mean(mean=0.9, n=30, missing=30)
+    rate = msgspec.structs.replace(metrics().overall, mean=None, n=0, missing=60)
+    made = metrics(measure="quality", scores={"quality": quality}, overall=rate)
+    lines = rendered(run_document(made))
+    assert row(lines, "not measured") == "not measured 30 of 60"
+    assert row(lines, "pass rate") == "pass rate none: no answer has a verdict"
+
+
 @pytest.mark.parametrize("left_out", [False, True])
 def test_scores_of_some_groups_only_leave_nothing_out(left_out: bool) -> None:
     scores = {"acc": Mean(mean=0.5, n=20 - left_out), "exact_match": Mean(mean=0.5, n=20)}

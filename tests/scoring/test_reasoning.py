@@ -140,6 +140,12 @@ KNOWN = Reasoning()
         ("| Hm. |\n</think>\n| Yes. |", "| Yes. |", "| Hm. |"),
         ("(Hm.)</think>(Yes.)", "(Yes.)", "(Hm.)"),
         ("The **</think>** tag. Hm.\n</think>\nYes.", "Yes.", "The **</think>** tag. Hm."),
+        # A mark of another kind closes it.
+        ("<thinking>Hm.</think>Yes.", "Yes.", "Hm."),
+        ("<think>Hm.</thinking>\n\nYes.", "Yes.", "Hm."),
+        ("[THINK]Hm.</think>Yes.", "Yes.", "Hm."),
+        ("<think>The tag `</reasoning>` is wrong. Hm", "", "The tag `</reasoning>` is wrong. Hm"),
+        ("<think>I use </reasoning> first.</think>Yes.", "Yes.", "I use </reasoning> first."),
         # It is never closed.
         ("<think>Hm. And", "", "Hm. And"),
         ("[THINK]Hm. And", "", "Hm. And"),

@@ -5,11 +5,12 @@ import io
 import time
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from harness.calls.signals import Load, Notices, Stop
 from harness.engine.progress import Tally
-from harness.records import Attempt
+from harness.records import Attempt, Score
 from harness.terminal import display as live
 from harness.terminal.display import Display
 
@@ -43,8 +44,20 @@ async def test_the_remaining_time_includes_a_pause(capsys: pytest.CaptureFixture
 async def test_rates_are_of_all_samples_begun(capsys: pytest.CaptureFixture[str]) -> None:
     said = await line(begun(Tally(30, rounds=4)), capsys)
     assert "samples 1/30" in said
-    assert "first answers 6.7% of 15, so far 6.7% of 15, calls 15" in said
+    assert "first answers 6.7% of 15, last round 6.7% of 15, calls 15" in said
     assert "100.0%" not in said
+
+
+async def test_crashes_alone_have_no_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    tally = Tally(2)
+    answer = Attempt(1, "a", 0, 1, {}, "c", {}, "ok", 0.0, 1.0, scores={"quality": Score(0.9)})
+    tally.record(answer)
+    tally.record(replace(answer, outcome="crashed", scores={}), False)
+    said = await line(tally, capsys)
+    assert "mean quality 0.9 of 1" in said
+    assert "passed" not in said
+    tally.record(answer, True)
+    assert "passed 50.0% of 2" in await line(tally, capsys)
 
 
 async def test_a_run_of_one_round_has_one_rate(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.config.validation import validated
 from harness.datasets.folder import DataFolder
-from harness.engine.run_files import RUN_FILE, run_named
+from harness.engine.run_files import RUN_FILE, recorded_baseline, run_named
 from harness.errors import ConfigError
 from harness.plugins.gate.decision import Decision, Outcome
 from harness.plugins.gate.document import gate_document, gate_line
@@ -79,7 +79,8 @@ class GateResult:
     def of(cls, run: RunResult, bounds: Mapping[str, Any]) -> GateResult:
         """Decide on a run, given the keys of the section ``check`` that replace its run file's."""
         section = check_section(run.config, bounds, "min={'pass_rate': 0.9}")
-        find = partial(run_named, settings=Settings())
+        named = run_named if bounds.get("baseline") else recorded_baseline
+        find = partial(named, settings=Settings())
         [gate] = check_runs([(run.folder, section)], find)
         return cls(gate)
 

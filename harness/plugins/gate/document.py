@@ -10,7 +10,6 @@ from harness.plugins.gate.decision import Decision, Outcome, worst
 from harness.plugins.gate.gate import Gate
 from harness.plugins.gate.section import COST, COST_PER_SAMPLE, LATENCY
 from harness.plugins.gate.unjudged import Unjudged
-from harness.report.run_tables import WITHOUT_SCORE, of_groups
 from harness.report.table import Cell, Column, Note, Table, TableDocument, flat, table
 from harness.report.text import UNKNOWN, clusters_text, interval, number, percent, printable, usd
 from harness.wording import count_of
@@ -103,8 +102,6 @@ def _notes(gates: Sequence[Gate]) -> Iterator[str]:
         yield "Latencies are those of calls that were made: cached replies have none."
         for gate in gates:
             yield from latency_lines(gate, several)
-    if any(_leaves_out(decision, gate) for gate in gates for decision in gate.decisions):
-        yield WITHOUT_SCORE
     for gate in gates:
         for unjudged in gate.unjudged:
             yield unjudged_line(unjudged, gate, several)
@@ -147,13 +144,6 @@ def _interval(decision: Decision) -> str:
     return interval(decision.ci95, 3 if LATENCY.fullmatch(decision.what) else 4)
 
 
-def _leaves_out(decision: Decision, gate: Gate) -> bool:
-    is_overall = not decision.group and decision.what in gate.run.metrics.scores
-    return (
-        is_overall and decision.n < gate.run.metrics.n_instances and not of_groups(gate.run.metrics)
-    )
-
-
 def gate_line(gate: Gate) -> str:
     """Return the outcome of a gate and the main reasons for it, on one line.
 
@@ -189,25 +179,30 @@ def unjudged_line(unjudged: Unjudged, gate: Gate, several: bool = False) -> str:
 
     It names the run if there is a baseline, or if ``several`` runs are checked.
     """
+    lacking = printable(unjudged.lacking)
     retried = unjudged.failed_calls + unjudged.no_judgement
     kinds = {
         "failed call": unjudged.failed_calls,
         "failed or missing judgement": unjudged.no_judgement,
         "inconclusive judgement": unjudged.final,
     }
-    why = ", ".join(count_of(n, kind) for kind, n in kinds.items() if n)
+    reasons = [count_of(n, kind) for kind, n in kinds.items() if n]
+    reasons += [f"{n:,} {outcome}" for outcome, n in unjudged.unanswered.items()]
     of_run = f" of {unjudged.run}" if gate.baseline or several else ""
-    retried_ones = "the failed or missing ones" if unjudged.final else "them"
+    retried_ones = "the failed or missing ones" if retried < unjudged.n else "them"
     remedies = [f"run the run file again to retry {retried_ones}"] if retried else []
     if unjudged.final:
         final = "inconclusive judgements are final"
         remedies.append(f"{final}: to judge differently, change the judge and run with --fresh")
-    remedy = f"{'; '.join(remedies)}, or allow a share with --max-unjudged"
+    remedy = "allow a share with --max-unjudged"
+    if remedies:
+        remedy = f"{'; '.join(remedies)}, or {remedy}"
     if unjudged.allowed:
         remedy = "allowed by max_unjudged"
+    why = ", ".join(reasons)
     n = unjudged.n
     have = "has" if n == 1 else "have"
-    return f"{n:,} of {unjudged.n_samples:,} samples{of_run} {have} no verdict ({why}): {remedy}."
+    return f"{n:,} of {unjudged.n_samples:,} samples{of_run} {have} no {lacking} ({why}): {remedy}."
 
 
 def latency_lines(gate: Gate, several: bool = False) -> list[str]:

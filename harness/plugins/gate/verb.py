@@ -11,7 +11,12 @@ import typer
 
 from harness.cli.options import Runs
 from harness.config.settings import Settings
-from harness.engine.run_files import find_runs_and_files, run_named
+from harness.engine.run_files import (
+    find_runs_and_files,
+    is_run_file,
+    recorded_baseline,
+    run_named,
+)
 from harness.errors import ConfigError
 from harness.plugins.gate.api import check_section, read_bounds
 from harness.plugins.gate.decision import Outcome, worst
@@ -71,7 +76,9 @@ def check(
     checks = []
     for folder, run in find_runs_and_files(runs, settings):
         checks.append((folder, check_section(run, options)))
-    gates = check_runs(checks, partial(run_named, settings=settings, inputs=True))
+    by_user = bool(baseline) or all(map(is_run_file, runs))
+    named = run_named if by_user else recorded_baseline
+    gates = check_runs(checks, partial(named, settings=settings, inputs=True))
     if not any(gate.decisions for gate in gates):
         raise ConfigError("The baseline is compared with itself.", "Name another run.")
     if form == "junit":

@@ -1,4 +1,8 @@
-"""Presets of the task ``jsonl`` for the rows of published data sets with short answers."""
+"""Presets of the task ``jsonl`` for the rows of published data sets with short answers.
+
+These are GSM8K (Cobbe et al. 2021, arXiv 2110.14168) and BIG-bench Hard (Suzgun et al. 2022, arXiv
+2210.09261).
+"""
 
 import re
 from pathlib import Path

@@ -1,12 +1,9 @@
-"""Reads targets, groups and criteria for judges from rows, and defines the presets.
+"""The items of the task ``jsonl``: what a row asks, its targets, groups and criteria for judges.
 
 A row is judged by the judges named in its checks (``- judge: NAME``; a panel's name stands for all
 of its judges), and by judges that no check of any row names. A judge that is named in a check gets
 that check's criteria or, without any, the row's field ``criteria``. A judge that no check names
 gets all criteria of the row.
-
-The presets are for GSM8K (Cobbe et al. 2021, arXiv 2110.14168) and BIG-bench Hard (Suzgun et al.
-2022, arXiv 2210.09261).
 """
 
 from __future__ import annotations

@@ -221,6 +221,10 @@ class RowsTask(Conversations):
                 if field in row:
                     problem = f"the row has {field!r}, and task.prompt is set."
                     raise DataInvalid(problem, "Keep one.")
+            unset = template.names - row.keys()
+            if self._choices is None and "options" in unset and "choices" in row:
+                problem = "task.prompt has {{ options }}, and task.choices is not set."
+                raise DataInvalid(problem, "Write task.choices: {by: letter}.")
             turns: tuple[Message, ...] = (Message("user", template.render(row)),)
             template.refuse_single_braces(row)
         elif "turns" in row:

@@ -4,6 +4,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -154,6 +156,29 @@ def test_a_drop_alone_applies_to_the_baseline_of_the_run_file(runs: Path, tmp_pa
         asked = ("check", "weak", "--max-drop", "1", *more)
         assert harness(*asked, env=on(tmp_path)).returncode == 0
     assert harness("check", "weak", env=on(tmp_path)).returncode == 4
+
+
+def test_a_baseline_that_a_record_names_executes_no_code(tmp_path: Path) -> None:
+    marker = tmp_path / "executed"
+    code = tmp_path / "check.py"
+    code.write_text("def good(text):\n    return True\n")
+    base = tmp_path / "base.yaml"
+    base.write_text(
+        "task: {rows: [{prompt: a, target: b}, {prompt: c, target: d}], checks: [./check.py: {}]}\n"
+        "model: {backend: simulated}\n"
+    )
+    bounds = f"check={{min: {{pass_rate: 0}}, baseline: '{base}', max_drop: 0.9}}"
+    for more in ([], ["-o", bounds, "--name", "late"]):
+        ended = harness("run", base, *more, env=on(tmp_path))
+        assert ended.returncode == 0, ended.stderr
+    code.write_text(f"open({str(marker)!r}, 'w')\n{code.read_text()}")
+    ended = harness("check", "late", env=on(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    assert "base" in ended.stdout
+    script = "import harness; harness.open_run('late').check()"
+    command = [sys.executable, "-c", script]
+    subprocess.run(command, env=on(tmp_path), cwd=tmp_path, check=True, capture_output=True)
+    assert not marker.exists()
 
 
 def test_formats(runs: Path) -> None:

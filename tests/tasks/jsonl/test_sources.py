@@ -15,11 +15,13 @@ from typing import Any
 from xml.sax.saxutils import escape
 from zipfile import ZipFile
 
+import numpy as np
 import pytest
 import yaml
 
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
+from harness.datasets.row_formats import plain
 from harness.datasets.rows import reread_rows, rows, rows_sha256
 from harness.engine.resolving import build_task
 from harness.engine.run_files import read_runs
@@ -318,6 +320,36 @@ def test_a_key_that_occurs_twice_is_refused(name: str, tmp_path: Path) -> None:
         DataInvalid, match=r"(line|item) \d.*key '.*' (occurs twice|is already)|twice"
     ):
         list(rows(path))
+
+
+def test_a_float_of_32_bits_is_the_shortest_decimal_of_its_value(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    path = tmp_path / "rows.parquet"
+    fields = (
+        "0.1::FLOAT AS target, [0.1::FLOAT, 2.5, NULL] AS targets, 0.1::DOUBLE AS double, "
+        "{'x \"y': 1e-7::FLOAT, 'FLOAT': 3} AS nested, 'NaN'::FLOAT AS missing"
+    )
+    duckdb.sql(f"COPY (SELECT {fields}) TO '{path}' (FORMAT parquet)")
+    [(_, row)] = rows(path)
+    assert row == {
+        "target": 0.1,
+        "targets": [0.1, 2.5, None],
+        "double": 0.1,
+        "nested": {'x "y': 1e-7, "FLOAT": 3},
+        "missing": None,
+    }
+    assert plain({"a": np.float32(0.1), "b": [np.float16(0.1)]}) == {"a": 0.1, "b": [0.1]}
+
+
+def test_a_matrix_over_rows_names_the_form_that_works(tmp_path: Path) -> None:
+    cells = {"one": [{"prompt": "a"}], "two": [{"prompt": "b"}]}
+    tree = {"task": {"name": "jsonl"}, "model": "simulated/1"}
+    with pytest.raises(ConfigError, match="matrix cannot vary") as refused:
+        read_runs({**tree, "matrix": {"task.rows": cells}})
+    assert "variants: {one: {task.rows:" in refused.value.remedy
+    variants = {name: {"task.rows": own} for name, own in cells.items()}
+    _, runs = read_runs({**tree, "variants": variants})
+    assert list(runs) == ["one", "two"]
 
 
 def test_a_key_may_occur_in_several_objects_and_in_texts(tmp_path: Path) -> None:

@@ -303,6 +303,13 @@ def test_a_target_that_is_the_name_of_a_field_is_reported(made: Made) -> None:
     assert made(*rows, checks=[{"contains": {"target": "2"}}]).prompt_errors() == []
 
 
+def test_options_in_the_prompt_need_choices_in_the_task(made: Made) -> None:
+    row = {"q": "Why?", "choices": ["x", "y"], "target": "x"}
+    options = {"prompt": "{{ q }}\n{{ options }}", "checks": ["exact_match"]}
+    with pytest.raises(DataInvalid, match=r"task\.choices is not set\. Write .*by: letter"):
+        list(made(row, **options).instances())
+
+
 def test_misspelt_keywords_in_the_schemas_of_rows_are_reported(made: Made) -> None:
     schemas: list[dict[str, Any]] = [{"minimun": 1}, {"minimum": 1}, {"tpye": "object"}]
     rows = [{"prompt": "A number?", "s": schema} for schema in schemas]

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeAlias, get_args
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 from typing_extensions import override
 
 from harness.datasets.folder import DataFolder, sha256
@@ -42,7 +43,7 @@ from harness.plugins.benchmarks.collie.constraints.grammar import (
 from harness.plugins.benchmarks.collie.constraints.render import feedback, instruction, score
 from harness.ports import DataTable, Effect, Task
 from harness.records import Instance, Message, Score
-from harness.scoring.text import MayCountWords, Uncountable, comparable
+from harness.scoring.text import MayCountWords, Uncountable, comparable, english_rules_warning
 
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
 V1 = "collie/instances.jsonl"
@@ -169,7 +170,13 @@ class CollieTask(Task[CollieItem]):
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Return ``constraints``, the verdict, and ``word`` if a word list applies."""
-        return {"constraints": score(self._verdict(instance, text)), **self._word(instance, text)}
+        constraints = score(self._verdict(instance, text))
+        if instance.data.specification.units() & {"word", "sentence"}:
+            warning = english_rules_warning(
+                text, "; the check constraint counts by Unicode's rules"
+            )
+            constraints = replace(constraints, details={**constraints.details, **warning})
+        return {"constraints": constraints, **self._word(instance, text)}
 
     @override
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
@@ -310,10 +317,7 @@ class ConstraintChecker(MayCountWords):
     @property
     def counts_words(self) -> bool:
         """Whether the constraint divides text into words."""
-        bases = [base for base, _ in self.specification.bases()]
-        levels = [part.level for base in bases for part in base.within or ()]
-        levels += [base.target_level for base in bases]
-        return "word" in (*levels, *(base.input_level for base in bases))
+        return "word" in self.specification.units()
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Return a score of True or False. If False, its reason lists the constraints that fail.

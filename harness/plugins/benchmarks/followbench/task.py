@@ -27,9 +27,10 @@ from harness.datasets.catalogue import LARGEST, decoded, json_line, member
 from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import Row, converted, rows
 from harness.errors import DataInvalid, DataMissing
-from harness.plugins.benchmarks.followbench.rules import FollowBenchRule, rule_for
+from harness.plugins.benchmarks.followbench.rules import CHECKS, FollowBenchRule, rule_for
 from harness.ports import FigureKind, PaperTable, TableFigure, Task
 from harness.records import Criterion, Instance, Message, Score
+from harness.scoring.text import english_rules_warning
 from harness.store.columns import NOT_JUDGED, AttemptTable, changes
 
 PUBLIC = "followbench/data.jsonl"
@@ -136,7 +137,8 @@ class FollowBenchTask(Task[FollowBenchItem]):
         if (rule := instance.data.rule) is None:
             return {}
         reason = rule.violation(text)
-        return {RULE: Score(not reason, not reason, reason)}
+        details = english_rules_warning(text, "") if rule.source in CHECKS else {}
+        return {RULE: Score(not reason, not reason, reason, details)}
 
     @override
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:

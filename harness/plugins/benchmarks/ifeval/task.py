@@ -22,7 +22,7 @@ from harness.plugins.benchmarks.ifeval import instructions as verifiable
 from harness.plugins.benchmarks.ifeval.instructions import Verdicts, VerifiableInstruction
 from harness.plugins.benchmarks.ifeval.instructions.texts import splitter
 from harness.ports import PaperTable, TableFigure, Task
-from harness.records import WARNING, Instance, Message, Score
+from harness.records import Instance, Message, Score
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.text import Uncountable
 
@@ -146,9 +146,8 @@ class IFEvalTask(Task[IFEvalItem]):
             for instruction, verdict in zip(instructions, verdicts, strict=True)
         ]
         details = {"instructions": to_builtins(verdicts), "constraints": constraints}
-        warnings = (instruction.warning(text) for instruction in instructions)
-        if warning := next(filter(None, warnings), ""):
-            details[WARNING] = warning
+        for instruction in instructions:
+            details |= instruction.warning(text)
         strict = [verdict.strict for verdict in verdicts]
         loose = [verdict.loose for verdict in verdicts]
         reason = "; ".join(

@@ -53,6 +53,27 @@ def test_yaml_of_ones_own(tmp_path: Path) -> None:
     assert own.score(opening, own.reference(opening) or "")["constraints"].passed
 
 
+@pytest.mark.parametrize(
+    ("unit", "text", "warned"),
+    [
+        ("word", "我喜欢机器学习和编程", True),
+        ("sentence", "今天下雨。我在家。你呢？", True),
+        ("character", "我", False),
+        ("word", "Schön", False),
+    ],
+)
+def test_official_counts_in_other_scripts_have_a_warning(
+    unit: str, text: str, warned: bool, tmp_path: Path
+) -> None:
+    base = {"target_level": unit, "transformation": {"op": "count"}, "relation": "=="}
+    row = {"id": "a", "level": "passage", "constraint": base, "targets": 1}
+    own = task(tmp_path, "own.jsonl", json.dumps(row))
+    [instance] = own.instances()
+    score = own.score(instance, text)["constraints"]
+    assert score.passed
+    assert ("as in English" in score.details.get("warning", "")) == warned
+
+
 def test_each_prompt_once(tmp_path: Path) -> None:
     rows = [
         ITEM | {"id": name, "targets": target, "source": source}

@@ -146,6 +146,15 @@ def test_numbered_rules_belong_to_the_authors_rows_only(tmp_path: Path) -> None:
     assert item.rule.source == "helpful_base/22"
 
 
+def test_rules_that_count_warn_of_other_scripts(tmp_path: Path) -> None:
+    own = [row(n, constraint_type="format", category="format", source="xsum") for n in (0, 1)]
+    task = FollowBenchTask(str(written(tmp_path / "own.jsonl", *own)), data=NOWHERE)
+    [instance] = task.instances()
+    score = task.score(instance, "今天下雨。我在家。")["rule"]
+    assert (score.passed, "as in English" in score.details["warning"]) == (True, True)
+    assert task.score(instance, "It rains.")["rule"].details == {}
+
+
 @pytest.mark.parametrize(
     ("source", "level", "text", "reason"),
     [

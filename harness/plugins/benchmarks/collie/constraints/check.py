@@ -16,7 +16,7 @@ import inspect
 import operator
 import re
 import string
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain
@@ -405,7 +405,7 @@ def problem(base: Base, target: Target) -> str:
     # What `operation` counts or finds. Lists have the units as items.
     element = elements[depth + (elements[depth] == "list")]
     for text in _texts(operation, target):
-        if why := _never(text, element):
+        if why := _never(text, element, is_target=not isinstance(operation, Count)):
             return why
     if isinstance(operation, Count):
         counted = base.input_level if elements[depth] == "list" else element
@@ -444,7 +444,7 @@ def _values(target: Target) -> Iterator[int | str]:
         yield target
 
 
-def _never(text: str, element: Element) -> str:
+def _never(text: str, element: Element, is_target: bool) -> str:
     """Return why no element equals a text (as `bare` compares them), or ""."""
     compared = bare(text)
     assert isinstance(compared, str)
@@ -453,10 +453,12 @@ def _never(text: str, element: Element) -> str:
     if element == "character" and compared and not compared.strip().strip("."):
         return f"no character equals {text!r}: spaces and periods are removed before comparing"
     if element == "word" and compared:
-        words = plain_words(compared)
-        if words is None:
-            # How NLTK splits other characters, such as dashes, depends on its version.
+        words: Sequence[str] | None = plain_words(compared)
+        if words is None and is_target and not compared.isascii():
+            # The published targets include 1763–1864, which NLTK splits since 3.10.
             words = compared.split()
+        elif words is None:
+            words = splitter().units(compared, "word")
         if len(words) != 1:
             parts = " and ".join(map(repr, words[:4])) or "no words"
             return f"no word equals {text!r:.60}, because it is split into {parts:.120}"

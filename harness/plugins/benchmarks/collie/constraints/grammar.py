@@ -129,6 +129,14 @@ class Specification(Struct, frozen=True):
         """Yield the base constraints in order, each with its target."""
         return _paired(self.constraint, self.targets)
 
+    def units(self) -> set[Unit | None]:
+        """Return the kinds of units into which the text is divided."""
+        units: set[Unit | None] = set()
+        for base, _ in self.bases():
+            units |= {base.input_level, base.target_level}
+            units |= {part.level for part in base.within or ()}
+        return units
+
 
 def _paired(constraint: Constraint, targets: Target) -> Iterator[tuple[Base, Target]]:
     if isinstance(constraint, Base):

@@ -27,6 +27,7 @@ DATA = {
 
 _ENGLISH = """
 count:conjunctions count:counting_composition count:person_names count:pronouns
+custom:sentence_alphabet
 detectable_format:bigram_wrapping detectable_format:sentence_hyphens
 detectable_format:square_brackets first_word:first_word_answer first_word:first_word_sent
 format:emoji format:newline format:no_bullets_bullets format:title_case

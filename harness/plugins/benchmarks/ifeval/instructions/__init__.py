@@ -35,10 +35,17 @@ from harness.plugins.benchmarks.ifeval.instructions.texts import (
     Check,
     InstructionTable,
     NotFollowed,
+    with_straight_closing_quotes,
 )
-from harness.records import WARNING, Instance, Score
+from harness.records import Instance, Score
 from harness.scoring.patterns import PatternTooSlow
-from harness.scoring.text import MayCountWords, Uncountable, comparable, has_other_scripts
+from harness.scoring.text import (
+    MayCountWords,
+    Uncountable,
+    comparable,
+    english_rules_warning,
+    has_other_scripts,
+)
 
 Verdicts = Literal["official", "corrected"]
 
@@ -109,6 +116,8 @@ class VerifiableInstruction(Struct, frozen=True):
             text = comparable(text)
             if self.id in table.english and has_other_scripts(text):
                 raise Uncountable(f"The check {self.id} is for text in English only.")
+            if self.id in table.english or self.id in table.english_officially:
+                text = with_straight_closing_quotes(text)
             if "n_start" not in arguments:  # an offset in the prompt
                 arguments = {name: _composed(value) for name, value in arguments.items()}
         options = {"corrected": self.verdicts == "corrected", "multilingual": self.multilingual}
@@ -124,16 +133,16 @@ class VerifiableInstruction(Struct, frozen=True):
         """Whether the check is a corrected one that divides text of any script into words."""
         return self.verdicts == "corrected" and self.id in table_of_each()[self.id].counts_words
 
-    def warning(self, text: str) -> str:
-        """Return why the verdict on a text may be wrong, or "" if nothing speaks against it."""
+    def warning(self, text: str) -> dict[str, str]:
+        """Return the details of a score, with a warning if the verdict on a text may be wrong."""
         if self.verdicts == "corrected" or self.multilingual:
-            return ""
+            return {}
         table = table_of_each()[self.id]
-        english = self.id in table.english
-        if not (english or self.id in table.english_officially) or not has_other_scripts(text):
-            return ""
-        remedy = "" if english else "; verdicts: corrected counts by Unicode's rules"
-        return f"the official check divides text into words and sentences as in English{remedy}"
+        if self.id in table.english:
+            return english_rules_warning(text, "")
+        if self.id in table.english_officially:
+            return english_rules_warning(text, "; verdicts: corrected counts by Unicode's rules")
+        return {}
 
 
 def _composed(value: Any) -> Any:
@@ -268,9 +277,8 @@ class InstructionChecker(MayCountWords):
         except Uncountable as error:
             return error.score()
         passed = verdict.loose if self._loose else verdict.strict
-        warning = self._instruction.warning(text)
-        details = {WARNING: warning} if warning else {}
-        return Score(passed, passed, "" if passed else verdict.reason, details)
+        reason = "" if passed else verdict.reason
+        return Score(passed, passed, reason, self._instruction.warning(text))
 
 
 OPTIONS = """

@@ -32,6 +32,7 @@ from harness.plugins.benchmarks.ifeval.instructions.texts import (
     words,
 )
 from harness.scoring.text import (
+    TextComparison,
     count_words,
     folded,
     has_other_scripts,
@@ -281,16 +282,16 @@ def two_responses(text: str) -> None:
 def end_phrase(text: str, end_phrase: str, *, corrected: bool = False) -> None:
     """Check that the text ends with the phrase, ignoring case and a closing ``"``.
 
-    In the corrected check, a closing curly quote is ignored as well.
+    In the corrected check, curly quotes and apostrophes are treated as straight ones.
     """
+    fold = TextComparison(ignore_case=True, straight_quotes=True) if corrected else str.lower
     phrase = end_phrase.strip()
     stripped = text.strip()
-    ends = [stripped.strip('"')]
-    if corrected:  # also finds a phrase that ends in a quote, or is in curly quotes
-        curly = "\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
-        ends = [stripped, stripped.strip(f'"{curly}').strip()]
-    fold = folding(corrected)
-    holds = any(fold(end).endswith(fold(phrase)) for end in ends)
+    end = fold(stripped)
+    ends = [end.strip('"')]
+    if corrected:  # also finds a phrase that ends in a quote
+        ends = [end, end.strip('"').strip()]
+    holds = any(end.endswith(fold(phrase)) for end in ends)
     require(holds, f"ends with {stripped[-60:]!r}, {truncated(phrase, 80)!r} wanted")
 
 

@@ -73,6 +73,8 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 CURLY_TO_STRAIGHT = str.maketrans(
     "\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}", '""'
 )
+_CLOSING = re.compile(r"""(?<=[.!?])["')\]}‘’“”«»‹›]+""")  # noqa: RUF001
+_TO_STRAIGHT = str.maketrans("‘’‹›“”«»", "'" * 4 + '"' * 4)  # noqa: RUF001
 _QUANTIFIERS = frozenset("*+?{")
 
 
@@ -89,6 +91,11 @@ def folding(corrected: bool) -> Callable[[str], str]:
 def bare(word: str) -> str:
     """Return a word without ASCII punctuation and spaces at either end."""
     return word.strip(string.punctuation + " ")
+
+
+def with_straight_closing_quotes(text: str) -> str:
+    """Return the text with straight quotes after the ends of sentences, as NLTK 3.9 needs them."""
+    return _CLOSING.sub(lambda closing: closing[0].translate(_TO_STRAIGHT), text)
 
 
 def unpunctuated(text: str) -> str:

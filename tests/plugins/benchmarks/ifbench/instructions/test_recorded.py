@@ -73,6 +73,7 @@ def test_the_official_unit_tests_pass(folder: Path) -> None:
 
 SPAN = {"prompt_to_repeat": "one two three four", "n_start": 1, "n_end": 2}
 QUOTED_ALPHABET = " ".join(f'"{letter}a went home."' for letter in ascii_uppercase)
+CURLY_ALPHABET = " ".join(f"“{letter}a went home.”" for letter in ascii_uppercase)
 OVERLAP = {"reference_text": "the cat sat on a mat", "percentage": 50}
 
 
@@ -101,6 +102,8 @@ OVERLAP = {"reference_text": "the cat sat on a mat", "percentage": 50}
         ("repeat:repeat_span", SPAN, "ne", True, False),
         ("custom:date_format_list", {}, "1800-00-00", True, False),
         ("custom:sentence_alphabet", {}, QUOTED_ALPHABET, False, True),
+        ("custom:sentence_alphabet", {}, CURLY_ALPHABET, False, True),
+        ("sentence:keyword", {"word": "stayed", "N": 2}, "“He left.” “She stayed.”", False, True),
     ],
 )
 def test_corrected_verdicts_read_what_official_ones_misread(

@@ -26,6 +26,8 @@ from tests.plugins.benchmarks.ifbench.instructions.training import CASES
 
 pytestmark = pytest.mark.usefixtures("punkt_data")
 CURLY = "\N{LEFT DOUBLE QUOTATION MARK}a\N{RIGHT DOUBLE QUOTATION MARK}"
+SENTENCES = ("He left.", "She stayed.", "We slept.")
+THREE = {"num_sentences": 3, "relation": "at least"}
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "keywords:existence": {"keywords": ["oak"]},
@@ -263,6 +265,19 @@ def test_a_text_passes_loosely_without_its_first_or_last_line_or_asterisks() -> 
             True,
         ),
         ("startend:end_checker", {"end_phrase": "café"}, "un cafe\u0301", False, True),
+        ("startend:end_checker", {"end_phrase": "That's all."}, "That’s all.”", False, True),
+        ("startend:end_checker", {"end_phrase": "That’s all."}, "That's all.", False, True),
+        *(
+            ("length_constraints:number_sentences", THREE, quoted.format(*SENTENCES), False, True)
+            for quoted in ("“{}” “{}” “{}”", "‘{}’ ‘{}’ ‘{}’", "«{}» «{}» «{}»", "„{}“ „{}“ „{}“")
+        ),
+        (
+            "length_constraints:number_sentences",
+            THREE,
+            "“He ‘left.’” (“She stayed.”) ‹We slept!›",
+            False,
+            True,
+        ),
     ],
 )
 def test_corrected_verdicts_read_what_official_ones_misread(
