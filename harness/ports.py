@@ -87,7 +87,8 @@ class TableFigure:
     - ``passed``: the pass rate, with unparseable answers failing.
     - ``answered``: the pass rate over answers that have the score `score`.
     - ``score``: the mean of `score`, weighted by the score `weight` if there is one.
-    - ``ratio``: the sum of `score` over the sum of the score `per`.
+    - ``ratio``: the sum of `score` over the sum of the score `per`. It is a `share` if `score`
+      counts a part of what `per` counts; its interval is then within 0 and 1.
     - ``macro_f1``: the mean F1 of the two classes named by the groups of `label`. `score` says
       whether the answer names the instance's class.
     - ``macro_f1_answered``: as ``macro_f1``, over answers that have the score.
@@ -106,6 +107,7 @@ class TableFigure:
     weight: str = ""
     per: str = ""
     average: str = ""
+    share: bool = False
 
 
 @dataclass(frozen=True)

@@ -341,6 +341,8 @@ class Call(Struct, frozen=True):
 LARGEST = 1e100  # maximum absolute score or cost: the sum of a million squares must not overflow
 Time = Annotated[float, msgspec.Meta(ge=0, le=253_402_128_000)]
 """Epoch seconds, until the end of the year 9999: a later time is no date."""
+SPLIT = "split"
+"""Key of a panel's score details: its judges disagree, and their mean just reaches the mark."""
 WARNING = "warning"
 """Key of a score's details: why the value may be wrong, which the run reports."""
 

@@ -205,8 +205,15 @@ class Groups:
         return statistics
 
 
-def values_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return the mean of a score by group of ``labels`` (without labels: the group ``()``)."""
+def values_by(
+    samples: AttemptTable, score: str, *labels: str, weight: str = ""
+) -> dict[Key, SampleStatistic]:
+    """Return the mean of a score by group of ``labels`` (without labels: the group ``()``).
+
+    It is weighted by the score ``weight`` if the samples have that.
+    """
+    if weight in samples.scores and len(samples):
+        return weighted_means(samples, score, weight, *labels)
     groups = Groups.by(samples.instances, *labels)
     means = groups.means(samples, score)
     if not (labels or means):
@@ -214,9 +221,9 @@ def values_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, Samp
     return {groups.names[number]: mean for number, mean in means.items()}
 
 
-def value_of(samples: AttemptTable, score: str) -> SampleStatistic:
-    """Return the mean of a score (or `PASS_RATE`) over all samples."""
-    return values_by(samples, score)[()]
+def value_of(samples: AttemptTable, score: str, weight: str = "") -> SampleStatistic:
+    """Return the mean of a score (or `PASS_RATE`) over all samples, as `values_by`."""
+    return values_by(samples, score, weight=weight)[()]
 
 
 def group_codes(

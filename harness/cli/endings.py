@@ -62,7 +62,15 @@ def early_end(ended: Ending, budget: Budget | None, key: str, command: str) -> i
 
 
 def say_verdictless(run: str, tally: Tally, remedy: str) -> None:
-    """Print which judges often give no verdict, and why. ``remedy`` ends the advice."""
+    """Print which judges often give no verdict, and why. ``remedy`` ends the advice.
+
+    Panels that often pass on a split vote are printed as well.
+    """
+    for panel, n in tally.split_passes.items():
+        total = tally.judgements[panel]
+        if n and n * MANY >= total:
+            share = f"{n:,} of {total:,} judgements pass what its judges are split on"
+            say(f"{run}: panel {panel}: {share}. Set a higher passes_from to fail it.", "yellow")
     for (judge, outcome), n in tally.verdictless.items():
         total = tally.judgements[judge]
         if n * MANY < total:

@@ -38,7 +38,7 @@ from harness.engine.session import BoundModel, Session, work_off
 from harness.engine.turns import answered
 from harness.errors import CallError, ConfigError, FatalCallError, Unparseable
 from harness.ports import Task
-from harness.records import SCHEMA_VERSION, Attempt, Call, Instance, Request, Score, Usage
+from harness.records import SCHEMA_VERSION, SPLIT, Attempt, Call, Instance, Request, Score, Usage
 from harness.scoring.reasoning import Reasoning
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
@@ -266,6 +266,8 @@ class Judging:
                 self._tally.last_error = f"judge {judgement.judge}: {judgement.error}"
             if judgement.call_ids or judgement.judge in self._panels:
                 self._tally.judgements[judgement.judge] += 1
+                split = any(SPLIT in score.details for score in judgement.scores.values())
+                self._tally.split_passes[judgement.judge] += split
                 undecided = [score for score in judgement.scores.values() if score.value is None]
                 if undecided or judgement.outcome not in ("ok", *FAILED):
                     kind = judgement.judge, "undecided" if undecided else judgement.outcome

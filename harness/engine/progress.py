@@ -76,6 +76,7 @@ class Tally:
     # Judgements without a verdict, by judge and outcome, and the latest reason of each.
     verdictless: Counter[tuple[str, str]] = field(default_factory=Counter)
     reasons: dict[tuple[str, str], str] = field(default_factory=dict)
+    split_passes: Counter[str] = field(default_factory=Counter)  # by panel: ties that pass
     outcomes: Counter[str] = field(default_factory=Counter)
     # Failed calls and crashes, by outcome and error; those with the same exception count together.
     errors: Counter[tuple[str, str]] = field(default_factory=Counter)

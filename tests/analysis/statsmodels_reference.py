@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 
-def least_squares(values: Any, clusters: Any) -> Any:
-    """Ordinary least squares on a constant, errors clustered, t with Satterthwaite's degrees."""
+def least_squares(values: Any, clusters: Any, weights: Any = 1.0) -> Any:
+    """Least squares on a constant, errors clustered, t with Satterthwaite's degrees."""
     import statsmodels.api as sm
 
     kinds = {"groups": clusters, "use_correction": True, "df_correction": True}
-    model = sm.OLS(np.asarray(values, float), np.ones(len(values)))
+    model = sm.WLS(np.asarray(values, float), np.ones(len(values)), weights)
     fitted = model.fit(cov_type="cluster", cov_kwds=kinds, use_t=True)
     assert fitted.df_resid_inference == len(np.unique(clusters)) - 1  # what it would take
     if len(np.unique(clusters)) > 1:

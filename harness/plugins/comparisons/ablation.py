@@ -119,7 +119,7 @@ def ablate(runs: Sequence[Run], options: AblationOptions) -> Ablation:
     replies = baseline.replies()
     rows = []
     for variant in variants:
-        pairs = pair(before, tables[variant.name], score=score)
+        pairs = pair(before, tables[variant.name], score=score, weight=baseline.weight(score))
         pairs = pairs.sharing(replies.same_as(variant.replies()))
         rows.append(_row(variant, baseline, pairs, options))
     adjusted = holm([row.p_value for row in rows])
@@ -192,9 +192,10 @@ def _row(
     over = options.over
     member = options.member
     variant_values, every = (group_values(run, over) for run in (variant, baseline))
+    grouped = pairs.linearised(over)
     base, values = (
         {name: float(side[rows].mean()) for name, rows in pairs.group(over).items()}
-        for side in (pairs.first, pairs.second)
+        for side in (grouped.first, grouped.second)
     )
     row = AblationRow(
         variant=variant.name,
@@ -220,7 +221,7 @@ def _row(
     return replace(
         row,
         difference=comparison.difference,
-        by_instance=float(pairs.difference.mean()),
+        by_instance=float(pairs.linearised().difference.mean()),
         ci95=comparison.ci95,
         n_clusters=comparison.n_clusters,
         p_value=comparison.p_value,

@@ -30,6 +30,7 @@ PART = "_sha256/"  # In a fingerprint, `LABEL_sha256/GROUP` is the hash of that 
 DOCUMENTS = "documents_sha256"  # a hash of a task's documents; earlier runs may have none
 
 
+RECORDED = "recording_sha256"  # in a fingerprint: the hash and size of the replayed file
 RECORDING = ("model.where", "model.columns", "model.match")  # not compared: vary with prompts
 
 
@@ -64,9 +65,16 @@ class Variant:
                 return recorded
         return self.settings.get("task.dataset")
 
+    def weight(self, score: str) -> str:
+        """Return the name of the score that tables weight ``score`` by, or "" if there is none."""
+        return self.display.weights.get(score, "")
+
     def replies(self) -> RunReplies:
         """Read the run's replies from its file. Without a file, there are none."""
-        return NO_REPLIES if self.attempts is None else read_replies(self.attempts)
+        if self.attempts is None:
+            return NO_REPLIES
+        named = self.settings.get("model.name")
+        return read_replies(self.attempts, "" if named else self.fingerprint.get(RECORDED, ""))
 
     @property
     def marks(self) -> list[str]:

@@ -63,6 +63,7 @@ class Pairs:
     shared: Bools  # (n,) whether the instance's replies are the same in both runs
     bounds: Interval | None = None  # as in `Comparison`; None for a subset
     shares: bool = False  # whether values are verdicts or shares (`is_share`)
+    weights: Floats | None = None  # (n, 2) weights of the two means; None if they are equal
 
     def __len__(self) -> int:
         return len(self.digest)
@@ -94,7 +95,25 @@ class Pairs:
             only_second=None,
             not_judged=None,
             bounds=None,
+            weights=None if self.weights is None else self.weights[rows],
         )
+
+    def linearised(self, over: str = "") -> Pairs:
+        """Return unweighted pairs whose means, by group of ``over``, are the weighted means.
+
+        Each value is its group's weighted mean plus its influence on it, so that the clustered
+        error of the means is that of two ratios of sums (as in `linearised_share`).
+        """
+        if self.weights is None:
+            return self
+        group = self.codes(over)[0] + 1 if over else np.zeros(len(self), np.intp)
+        n = np.bincount(group)[group]
+        sides = []
+        for values, weights in zip((self.first, self.second), self.weights.T, strict=True):
+            totals = np.bincount(group, weights)[group]
+            means = np.bincount(group, weights * values)[group] / totals
+            sides.append(means + (values - means) * weights * n / totals)
+        return with_fields(self, first=sides[0], second=sides[1], weights=None)
 
     def sharing(self, instances: NDArray[np.int64]) -> Pairs:
         """Return the pairs, of which those of the ``instances`` (digests) share their replies."""
@@ -131,19 +150,26 @@ class Pairs:
         return codes[self.grouping], [name for (name,) in keys]
 
 
-def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -> Pairs:
-    """Pair two runs by instance. An instance's value is the mean over its samples' last rounds."""
-    sums = _by_instance(first, score)
-    sums_second = _by_instance(second, score)
+def pair(
+    first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE, weight: str = ""
+) -> Pairs:
+    """Pair two runs by instance. An instance's value is the mean over its samples' last rounds.
+
+    If both runs have the score ``weight``, the score's values are weighted by it.
+    """
+    weighted = weight in first.scores and weight in second.scores
+    weight = weight if weighted else ""
+    sums = _by_instance(first, score, weight)
+    sums_second = _by_instance(second, score, weight)
     digest, rows, rows_second = np.intersect1d(
         first.instances.digest, second.instances.digest, assume_unique=True, return_indices=True
     )
     common = (sums.n_samples[rows] > 0) & (sums_second.n_samples[rows_second] > 0)
-    judged = (sums.n[rows] > 0) & (sums_second.n[rows_second] > 0)
+    judged = (sums.weight[rows] > 0) & (sums_second.weight[rows_second] > 0)
     n_common = int(common.sum())
     not_judged = n_common - int(judged.sum())
     # True and false values are verdicts, whichever score they come from.
-    verdicts = is_verdict(first, score) and is_verdict(second, score)
+    verdicts = not weighted and is_verdict(first, score) and is_verdict(second, score)
     bounds: Interval | None = None
     if verdicts and MOST_UNJUDGED * n_common <= not_judged and judged.any() and not_judged:
         low, high = sums.bounds(rows[common])
@@ -152,10 +178,11 @@ def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -
     rows = rows[judged]
     rows_second = rows_second[judged]
     samples = np.stack([sums.n[rows], sums_second.n[rows_second]], axis=1).astype(np.int32)
+    weights = np.stack([sums.weight[rows], sums_second.weight[rows_second]], axis=1)
     return Pairs(
         digest=digest[judged],
-        first=sums.total[rows] / samples[:, 0],
-        second=sums_second.total[rows_second] / samples[:, 1],
+        first=sums.total[rows] / weights[:, 0],
+        second=sums_second.total[rows_second] / weights[:, 1],
         samples=samples,
         cluster=merged(first.instances.cluster[rows], second.instances.cluster[rows_second]),
         grouping=first.instances.grouping[rows],
@@ -167,13 +194,15 @@ def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -
         shared=np.zeros(len(samples), np.bool_),
         bounds=bounds,
         shares=verdicts or (is_share(first, score) and is_share(second, score)),
+        weights=weights / samples if weighted else None,
     )
 
 
 class _Sums(NamedTuple):
     """The m instances of a run, each with the sum of its samples' values."""
 
-    total: Floats
+    total: Floats  # weighted
+    weight: Floats  # of the samples with a value; their number, if there are no weights
     n: Counts  # samples with a value
     n_samples: Counts
 
@@ -184,14 +213,21 @@ class _Sums(NamedTuple):
         return self.total[rows] / n_samples, (self.total[rows] + missing) / n_samples
 
 
-def _by_instance(table: AttemptTable, score: str) -> _Sums:
-    last = table.last_rounds()
-    has_value, values = values_of(last, score)
-    instance = last.instance[has_value]
+def _by_instance(table: AttemptTable, score: str, weight: str) -> _Sums:
+    samples = table.last_rounds()
     m = len(table.instances.digest)
-    total = np.bincount(instance, weights=values, minlength=m).astype(np.float64)
-    n = np.bincount(instance, minlength=m)
-    return _Sums(total, n, np.bincount(last.instance, minlength=m))
+    n_samples = np.bincount(samples.instance, minlength=m)
+    if weight:
+        samples = samples.take(values_of(samples, score)[0] & values_of(samples, weight)[0])
+    has_value, values = values_of(samples, score)
+    weights = values_of(samples, weight)[1] if weight else np.ones(len(values))
+    instance = samples.instance[has_value]
+    return _Sums(
+        np.bincount(instance, values * weights, m).astype(np.float64),
+        np.bincount(instance, weights, m).astype(np.float64),
+        np.bincount(instance, minlength=m),
+        n_samples,
+    )
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
@@ -227,12 +263,14 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
     """Compare the second run with the first: means, difference, test and power.
 
     If a label ``over`` is given, its groups have equal weights, and pairs without a group are left
-    out. If all replies are shared, or all but those of one cluster, there is nothing to test.
+    out. Where the pairs have weights, the means are weighted. If all replies are shared, or all but
+    those of one cluster, there is nothing to test.
     """
     if over:
         pairs = pairs.take(pairs.codes(over)[0] >= 0)
-    differences = pairs.difference
-    rounding = pairs.rounding
+    values = pairs.linearised(over)
+    differences = values.difference
+    rounding = values.rounding
     n = len(pairs)
     weights = np.full(n, 1 / max(n, 1))
     estimate = clustered_mean(differences, pairs.cluster)
@@ -248,8 +286,8 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
     )
     units = estimate.n_clusters
     degrees = estimate.degrees
-    better = int((differences > 0).sum())
-    worse = int((differences < 0).sum())
+    better = int((pairs.difference > 0).sum())
+    worse = int((pairs.difference < 0).sum())
     test = _Test()
     if stderr is not None and difference is not None and degrees is not None:
         shares = np.bincount(pairs.cluster, weights).astype(np.float64)
@@ -268,8 +306,8 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
     return Comparison(
         n=n,
         n_clusters=units,
-        first=float(weights @ pairs.first) if n else None,
-        second=float(weights @ pairs.second) if n else None,
+        first=float(weights @ values.first) if n else None,
+        second=float(weights @ values.second) if n else None,
         difference=difference,
         stderr=stderr,
         ci95=test.ci95,

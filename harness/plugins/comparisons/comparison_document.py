@@ -224,9 +224,10 @@ def details(
 def captions(comparison: RunComparison) -> Iterator[str]:
     """Yield the notes that explain a comparison's tables."""
     options = comparison.asked
+    weight = f"weighted by {comparison.weight}" if comparison.weight else "each with equal weight"
     yield (
         f"{score_name(options.score)} of {answers_text(options.round)}, run minus baseline, over "
-        "the instances that both have, each with equal weight. The statistical units are "
+        f"the instances that both have, {weight}. The statistical units are "
         f"{units_shown(options.cluster)}. better, worse: number of instances."
     )
     yield from explained(options.score)

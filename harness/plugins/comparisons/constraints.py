@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 from msgspec.structs import asdict
 
 from harness.analysis.breakdown import scored, values_by
@@ -181,6 +181,13 @@ class KindChange(Struct, frozen=True):
     comparison: Comparison
     fixed: list[str] = []  # instances with a constraint that the second run satisfies more often
     broken: list[str] = []  # instances with a constraint that it satisfies less often
+
+    def untested(self) -> KindChange:
+        """Return the means and counts alone, for runs whose kinds are not comparable."""
+        means = structs.replace(
+            self.comparison, p_value=None, p_adjusted=None, ci95=None, method="none"
+        )
+        return structs.replace(self, comparison=means)
 
 
 def compare_kinds(

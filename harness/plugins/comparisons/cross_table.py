@@ -62,6 +62,7 @@ class ShownFigure(Struct, frozen=True, kw_only=True):
     weight: str = ""
     per: str = ""
     average: str = ""
+    share: bool = False
     fraction: bool  # whether all values are between 0 and 1: shown in per cent
 
 
@@ -255,7 +256,7 @@ def _values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Ke
     if figure.of == "macro_f1":
         return macro_f1(samples, figure.score, figure.label, *labels)
     if figure.of == "ratio":
-        return ratio(samples, figure.score, figure.per, *labels)
+        return ratio(samples, figure.score, figure.per, *labels, share=figure.share)
     if figure.average and figure.average not in labels:
         return averaged(samples, figure.score or PASS_RATE, figure.average, *labels)
     passed = values_by(samples, PASS_RATE, *labels)
@@ -304,7 +305,7 @@ def _fill(
             for key, cell in _values(samples, figure, *rows, by_column).items():
                 cells[Place(number, "".join(key[:-1]), key[-1])] = cell
         if figure.of == "ratio":
-            raw = not is_part(samples, figure.score, figure.per)
+            raw = not (figure.share and is_part(samples, figure.score, figure.per))
         else:
             raw = figure.of == "score" and not is_share(samples, figure.score)
         fractions[number] = not (raw or figure.score in (TOKENS, MILLISECONDS))

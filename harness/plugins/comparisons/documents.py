@@ -296,9 +296,10 @@ def _scoring_names(rankings: InducedRankings) -> list[str]:
 
 
 def _matrix_captions(matrix: PairMatrix) -> Iterator[str]:
+    weight = f", weighted by {matrix.weight}" if matrix.weight else ""
     yield (
-        f"{score_name(matrix.score)} of {answers_text(matrix.round)}; the statistical units are "
-        f"{units_shown(matrix.cluster)}."
+        f"{score_name(matrix.score)} of {answers_text(matrix.round)}{weight}; the statistical "
+        f"units are {units_shown(matrix.cluster)}."
     )
     yield from explained(matrix.score)
     comparisons = [pair.comparison for pair in matrix.pairs]

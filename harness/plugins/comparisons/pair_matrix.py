@@ -136,6 +136,7 @@ class PairMatrix(Struct, frozen=True, kw_only=True):
     rows: list[MatrixRow]
     pairs: list[RunPair]
     notes: list[str]
+    weight: str = ""  # as in `RunComparison`
 
     def pair(self, baseline: str, run: str) -> Comparison:
         """Return the comparison of two runs, as ``run`` minus ``baseline``.
@@ -170,11 +171,13 @@ def pair_matrix(
     runs, measures, score = scored_runs(runs, score, round_)
     tables = [table for _, table in runs]
     refuse_unknown_label("--cluster", cluster, {variant.name: table for variant, table in runs})
+    weight = base.weight(score) if base.weight(score) in tables[0].scores else ""
     verdicts = all(is_verdict(table, score) for table in tables)
     replies = [variant.replies() for variant, _ in runs]
     unadjusted = []
     for first, second in index_pairs:
-        pairs = pair(tables[first], tables[second], score=score).clustered_by(cluster)
+        pairs = pair(tables[first], tables[second], score=score, weight=weight)
+        pairs = pairs.clustered_by(cluster)
         unadjusted.append(compare(pairs.sharing(replies[first].same_as(replies[second]))))
     rows = []
     for variant, table in runs:
@@ -184,7 +187,7 @@ def pair_matrix(
                 run=variant.name,
                 model=variant.metrics.model or "",
                 marks=[*variant.marks, *by],
-                value=value_of(table, score),
+                value=value_of(table, score, weight),
             )
         )
     run_pairs = []
@@ -200,6 +203,7 @@ def pair_matrix(
         rows=rows,
         pairs=run_pairs,
         notes=list(differing(base, others, score)),
+        weight=weight,
     )
 
 
@@ -275,14 +279,15 @@ def induced_rankings(
         round_: As in `scored_runs`.
     """
     runs, name, score = scored_runs(runs, score, round_)
+    weight = runs[0][0].weight(score)
     tables = [table for _, table in runs]
-    overall: list[SampleStatistic | None] = [value_of(table, score) for table in tables]
+    overall: list[SampleStatistic | None] = [value_of(table, score, weight) for table in tables]
     scorings = [Scoring(name=name, kind="all", score=name, values=overall)]
     if label and judged is not None:
         verdicts = [table for table, _ in judged.of_runs]
         scorings += _by_group(verdicts, PASS_RATE, label, SATISFIED)
     elif label:
-        scorings += _by_group(tables, score, label, name)
+        scorings += _by_group(tables, score, label, name, weight)
     unmatched: set[str] = set()
     for benchmark, scores in (external or {}).items():
         # Published under the run's name, or else under its model's.
@@ -317,12 +322,14 @@ def refuse_many_groups(label: str, n: int) -> None:
         raise ConfigError(problem, "Name a coarser label.")
 
 
-def _by_group(tables: Sequence[AttemptTable], score: str, label: str, name: str) -> list[Scoring]:
+def _by_group(
+    tables: Sequence[AttemptTable], score: str, label: str, name: str, weight: str = ""
+) -> list[Scoring]:
     """Return the scorings by group of a label; ``name`` says what their values are."""
-    values = [
-        {group: statistic for (group,), statistic in values_by(table, score, label).items()}
-        for table in tables
-    ]
+    values = []
+    for table in tables:
+        of_groups = values_by(table, score, label, weight=weight)
+        values.append({group: statistic for (group,), statistic in of_groups.items()})
 
     def in_order(group: str) -> tuple[int, str]:
         return (int(group) if group.isdecimal() else -1), group

@@ -63,13 +63,17 @@ _NONE = np.empty(0, np.int64)
 NO_REPLIES = RunReplies(_NONE, _NONE, _NONE.astype(np.bool_), _NONE, _NONE)
 
 
-def read_replies(path: Path) -> RunReplies:
-    """Read the replies of the attempts in a file."""
+def read_replies(path: Path, source: str = "") -> RunReplies:
+    """Read the replies of the attempts in a file. Replies of another ``source`` are not the same.
+
+    The source is the hash of a recording whose model has no name: two such recordings make calls
+    with equal ids, and short replies are then equal by chance.
+    """
     index = AttemptIndex(path)
     table = index.attempts
     attempt, reply = np.zeros((2, len(index)), np.int64)
     for row, line in enumerate(index.read(_Answer, np.arange(len(index)))):
         attempt[row] = hash((line.instance, line.sample, line.round))
-        reply[row] = hash((line.call_id, line.text))
+        reply[row] = hash((source, line.call_id, line.text))
     instance = table.instances.digest[table.instance]
     return RunReplies(instance, attempt, table.replied, reply, table.passed)

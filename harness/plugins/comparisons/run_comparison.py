@@ -16,9 +16,11 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from harness.analysis.metrics import PASS_RATE
+from harness.config.sections import of_k
 from harness.errors import refuse_unknown
 from harness.plugins.comparisons.comparable import (
     Run,
+    Variant,
     refuse_incomparable,
     refuse_unknown_label,
     scored_runs,
@@ -106,6 +108,7 @@ class Ranking(Struct, frozen=True, kw_only=True):
 
 def rank_groups(pairs: Pairs, label: str) -> Ranking:
     """Compare how two runs rank the groups of a label."""
+    pairs = pairs.linearised(label)
     parts = pairs.group(label).values()
     means = [[values[rows].mean() for rows in parts] for values in (pairs.first, pairs.second)]
     # Sums in a different order differ in the last bits, which should not decide a rank.
@@ -147,6 +150,7 @@ class RunComparison(Struct, frozen=True, kw_only=True):
     asked: ComparisonOptions  # with the runs' own measures as the score if none was given
     others: list[Against]
     notes: list[str]
+    weight: str = ""  # the score that weights the instances; empty if they have equal weight
 
 
 def compare_runs(
@@ -178,6 +182,7 @@ def compare_runs(
     refuse_incomparable(runs[place][0], [variant for variant, _ in runs])
     runs, measures, score = scored_runs(runs, options.score, options.round)
     base, table = runs[place]
+    weight = base.weight(score) if base.weight(score) in table.scores else ""
     others = [run for number, run in enumerate(runs) if number != place]
     for option, label in (("--by", options.by), ("--cluster", options.cluster)):
         refuse_unknown_label(option, label, {base.name: table})  # pairs use the baseline's groups
@@ -195,14 +200,29 @@ def compare_runs(
     for against, comparison in zip(compared, overall, strict=True):
         groups = {name: next(group_comparisons) for name in against.groups}
         with_p_values.append(replace(against, overall=comparison, groups=groups))
+    notes = list(differing(base, [variant for variant, _ in others], score))
+    for variant, _ in others:
+        if findings and _unlike_draws(base, variant):
+            notes.append(
+                f"Kinds of constraints are not tested between {base.name} ({base.score}) and "
+                f"{variant.name} ({variant.score}): over k samples, another sample may "
+                "satisfy each constraint, but a single answer must satisfy all."
+            )
     return RunComparison(
         task=base.metrics.task,
         baseline=base.name,
         marks=base.marks,
         asked=replace(options, score=measures),
         others=with_p_values,
-        notes=list(differing(base, [variant for variant, _ in others], score)),
+        notes=notes,
+        weight=weight,
     )
+
+
+def _unlike_draws(baseline: Variant, variant: Variant) -> bool:
+    """Return whether one run's score is of k samples, and the other's is of a single answer."""
+    first, second = (of_k(run.score)[1] > 1 for run in (baseline, variant))
+    return first != second
 
 
 def _against(
@@ -216,7 +236,7 @@ def _against(
 ) -> Against:
     baseline, baseline_table = base
     variant, table = run
-    pairs = pair(baseline_table, table, score=score)
+    pairs = pair(baseline_table, table, score=score, weight=baseline.weight(score))
     pairs = pairs.clustered_by(options.cluster).sharing(shared)
     parts = pairs.group(options.by) if options.by else {}
     groups = {name: compare(pairs.take(rows)) for name, rows in parts.items()}
@@ -231,6 +251,8 @@ def _against(
             ids = read_names(baseline.attempts)
             same = [ids[digest] for digest in shared.tolist()]
         kinds = compare_kinds(before, after, names.values(), options.cluster, same)
+        if _unlike_draws(baseline, variant):
+            kinds = {kind: change.untested() for kind, change in kinds.items()}
         without = (before.without, after.without)
     return Against(
         run=variant.name,

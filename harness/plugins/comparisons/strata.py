@@ -16,6 +16,8 @@ from harness.analysis.clustered import (
     kish_size,
 )
 
+SMALL_GROUP = 6  # clusters below which a group's own variance is too uncertain (`mean_of_groups`)
+
 
 def mean_of_groups(
     values: NDArray[Any], clusters: NDArray[Any], group: NDArray[np.integer]
@@ -29,6 +31,11 @@ def mean_of_groups(
     1947, Biometrika 34), sum(v)^2 / sum(v^2 / (f + 2)) - 2. Groups that share clusters form one
     term of the sums, with the degrees of the group that has the fewest.
 
+    A few clusters may agree by chance, and a group of them would then seem free of error. If groups
+    with fewer than `SMALL_GROUP` clusters, none of which is in another group, have less variance in
+    total than by the variance of a cluster pooled over all such groups, large and small, that is
+    used instead, with its degrees. It changes nothing if all groups are small and of equal size.
+
     The variance of a group with a single cluster is unknown. Such groups are pooled, and centred at
     the mean over all groups (as by "adjust" in R's survey package), which is conservative. If every
     group is one whole cluster, this treats the groups as a random sample, with G - 1 degrees.
@@ -39,7 +46,7 @@ def mean_of_groups(
         group: (n,) The indices of the values' groups.
     """
     clusters = np.unique(clusters, return_inverse=True)[1]
-    group = np.unique(group, return_inverse=True)[1]
+    _, first_value, group = np.unique(group, return_index=True, return_inverse=True)
     keys, unit = np.unique(group << 32 | clusters, return_inverse=True)
     strata = list(clustered_means(values, unit, keys >> 32).values())
     means = np.array([estimate.mean for estimate in strata])
@@ -63,6 +70,16 @@ def mean_of_groups(
     v = np.bincount(of_cluster, squares)
     f = np.full(len(v), inf)
     np.minimum.at(f, term, degrees[stratum])
+    size = np.bincount(of_cluster)
+    own = np.bincount(term[first_value]) == 1  # neither merged nor the pooled single clusters
+    donor_degrees = np.where(own & (size > 1), f, 0)
+    small = own & (size < SMALL_GROUP)
+    if donor_degrees.any() and small.any():
+        pooled = (v * size * donor_degrees).sum() / donor_degrees.sum()
+        borrowed = (pooled / size[small]).sum()
+        if borrowed > v[small].sum() * (1 + 1e-9):
+            v = np.append(v[~small], borrowed)
+            f = np.append(f[~small], donor_degrees.sum())
     free = v.sum() ** 2 / (v**2 / (f + 2)).sum() - 2 if v.any() else f.sum()
     return Estimate(
         mean,

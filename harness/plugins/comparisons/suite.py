@@ -184,8 +184,9 @@ def _ranks(
 def _cluster_totals(runs: Sequence[Run]) -> tuple[Floats, NDArray[np.integer]]:
     """Return g clusters' sums (g, runs) and sizes (g,)."""
     runs, _, score = scored_runs(runs, "", None)
+    weight = runs[0][0].weight(score)
     first, *others = (attempts for _, attempts in runs)
-    pairs = [pair(first, other_table, score=score) for other_table in others]
+    pairs = [pair(first, other, score=score, weight=weight).linearised() for other in others]
     digests = reduce(np.intersect1d, (paired.digest for paired in pairs))
     row_positions = [np.searchsorted(paired.digest, digests) for paired in pairs]
     seconds = (paired.second[rows] for paired, rows in zip(pairs, row_positions, strict=True))

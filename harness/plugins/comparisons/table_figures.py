@@ -69,12 +69,14 @@ def averaged(
     return by_group(samples, labels, figure)
 
 
-def ratio(samples: AttemptTable, score: str, per: str, *labels: str) -> dict[Key, SampleStatistic]:
+def ratio(
+    samples: AttemptTable, score: str, per: str, *labels: str, share: bool = False
+) -> dict[Key, SampleStatistic]:
     """Return the sum of ``score`` divided by the sum of ``per``, by group of ``labels``.
 
-    Only samples that have both scores count. If `is_part` holds, the ratio is a share.
+    Only samples that have both scores count. A declared ``share`` that a value contradicts is none.
     """
-    share = is_part(samples, score, per)
+    share = share and is_part(samples, score, per)
 
     def figure(rows: AttemptTable) -> SampleStatistic:
         numerators, denominators, clusters = values_of_both(rows, score, per)

@@ -3,7 +3,7 @@
 A minimum is met if the whole interval of the figure is at or above it, and broken if the whole
 interval is below it. For a maximum, the reverse holds. Otherwise there are too few instances to
 tell. With 95% intervals, a figure whose true value is exactly at its bound is called broken in at
-most 5% of runs (in simulations, 5.2% in the worst case: few prompts with many samples of each).
+most 5% of runs (in simulations, 6.5% in the worst case: few prompts with many samples of each).
 With several decisions, the intervals are widened (Bonferroni) to keep this for all of them
 together.
 
@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 from msgspec.structs import replace
 
-from harness.analysis.breakdown import Groups, Key, is_verdict, values_by, values_of, weighted_means
+from harness.analysis.breakdown import Groups, Key, is_verdict, values_by, values_of
 from harness.analysis.clustered import rate
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.summary import only_numbers
@@ -313,14 +313,11 @@ def _latency(folder: RunFolder, table: AttemptTable, percentile: int, high: floa
 
 def _means(run: Run, score: str, bound: float, by: str) -> Iterator[Decision]:
     [(_, table)], _, column = scored_runs([run], score, None)
-    weight = run[0].display.weights.get(column, "")
+    weight = run[0].weight(column)
     for labels in ((), (by,)) if by else ((),):
         instances = instances_by(table, column, *labels)
-        values = values_by(table, column, *labels)
-        method = MEAN
-        if weight in table.scores:
-            values = weighted_means(table, column, weight, *labels)
-            method = WEIGHTED
+        values = values_by(table, column, *labels, weight=weight)
+        method = WEIGHTED if weight in table.scores else MEAN
         for key, mean in values.items():
             yield Decision(
                 what=score,
@@ -348,7 +345,7 @@ def instances_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, i
 def _changes(baseline: Run, run: Run, score: str, bound: float, by: str) -> Iterator[Decision]:
     refuse_incomparable(baseline[0], [run[0]])
     [(_, before), (_, after)], _, column = scored_runs([baseline, run], score, None)
-    pairs = pair(before, after, score=column)
+    pairs = pair(before, after, score=column, weight=baseline[0].weight(column))
     pairs = pairs.sharing(baseline[0].replies().same_as(run[0].replies()))
     if not len(pairs):
         raise ConfigError("The runs have no instance in common.", "Name runs of the same data.")

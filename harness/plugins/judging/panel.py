@@ -17,10 +17,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from harness.config.sections import PanelSection
 from harness.engine.judges import JudgeScores
 from harness.errors import Unparseable
-from harness.records import Score
+from harness.records import SPLIT, Score
 from harness.scoring.judges import SATISFIED, criteria_scores, graded, mean
 
 _NO_VERDICT = "The panel's judges tie, or too few of them decide"
@@ -61,7 +63,13 @@ class Panel:
         quorum = min(n_asked, self.quorum or n_asked // 2 + 1)
         if criteria := _same_criteria(scores_by_judge):
             criteria_results = [self._criterion(several, quorum) for several in criteria]
-            return criteria_scores(criteria_results, undecided=f"{_NO_VERDICT} on: ")
+            combined = criteria_scores(criteria_results, undecided=f"{_NO_VERDICT} on: ")
+            mark = SATISFIED if self.passes_from is None else self.passes_from
+            split = self.by == "mean" and any(
+                _is_split(entry["probability"], mark, [*entry["panel"].values()])
+                for entry in criteria_results
+            )
+            return {name: _marked(score, split) for name, score in combined.items()}
         votes = {
             name: {
                 judge: judge_scores[name]
@@ -95,7 +103,8 @@ class Panel:
             for s in votes.values()
             if s.value is not None
         )
-        return graded(value, mark, reason, _details(votes), share=share)
+        score = graded(value, mark, reason, _details(votes), share=share)
+        return _marked(score, _is_split(value, mark, values))
 
     def _criterion(self, judged: Mapping[str, Mapping[str, Any]], quorum: int) -> dict[str, Any]:
         first = next(iter(judged.values()))
@@ -142,6 +151,15 @@ def _majority(votes: Sequence[bool | None], quorum: int) -> bool | None:
 
 def _mean(numbers: Sequence[float | None], quorum: int) -> float | None:
     return mean(numbers) if len(numbers) - numbers.count(None) >= quorum else None
+
+
+def _is_split(value: float | None, mark: float | None, numbers: Sequence[float | None]) -> bool:
+    """Return whether a mean that just reaches the mark is that of judges who disagree."""
+    return value is not None and value == mark and len({*numbers} - {None}) > 1
+
+
+def _marked(score: Score, split: bool) -> Score:
+    return replace(score, details={**score.details, SPLIT: True}) if split else score
 
 
 def _details(votes: Mapping[str, Score]) -> dict[str, Any]:

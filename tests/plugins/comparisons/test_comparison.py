@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from scipy.stats import t
 
+from harness.analysis.breakdown import value_of
 from harness.analysis.metrics import PASS_RATE
 from harness.plugins.comparisons.comparison import Comparison, Pairs, adjusted, compare, pair
 from harness.plugins.comparisons.p_values import (
@@ -89,6 +90,72 @@ def test_is_clustered_least_squares_on_a_constant(
     if np.abs(totals).max() - np.abs(totals[totals != 0]).min() > 1e-9:
         exact = enumerated(totals)
         assert found.p_value == pytest.approx(max(exact, float(expected.pvalues[0])), abs=1e-9)
+
+
+def test_a_weighted_difference_is_clustered_weighted_least_squares(
+    make: Make, table_of: TableOf
+) -> None:
+    """Shares of 1 to 5 instructions; two samples of each of 60 instances, three in a cluster."""
+    chance = np.random.default_rng(1)
+    counts = chance.integers(1, 6, 60)
+    clusters = np.arange(60) // 3
+    shares = chance.binomial(counts, [[[0.5]], [[0.7]]], (2, 2, 60)) / counts
+
+    def run(values: np.ndarray) -> AttemptTable:
+        return table_of(
+            make(
+                f"{n}",
+                None,
+                sample=sample,
+                cluster=f"{clusters[n]}",
+                groups={"half": "ab"[n % 2]},
+                scores={"share": Score(float(values[sample, n])), "count": Score(int(counts[n]))},
+            )
+            for n in range(60)
+            for sample in range(2)
+        )
+
+    first, second = map(run, shares)
+    pairs = pair(first, second, score="share", weight="count")
+    found = compare(pairs)
+    difference = (shares[1] - shares[0]).mean(axis=0)
+    expected = statsmodels.least_squares(difference, clusters, counts)
+    assert found.difference == pytest.approx(np.average(difference, weights=counts))
+    means = [value_of(table, "share", "count").mean for table in (first, second)]
+    assert (found.first, found.second) == pytest.approx(tuple(means))
+    assert found.stderr == pytest.approx(float(expected.bse[0]))
+    assert found.ci95 == pytest.approx(tuple(expected.conf_int()[0]))
+    assert found.p_value == pytest.approx(float(expected.pvalues[0]))
+    assert (found.better, found.worse) == ((difference > 1e-9).sum(), (difference < -1e-9).sum())
+    # Over groups of equal weight: the mean of the groups' weighted differences.
+    halves = [np.average(difference[n::2], weights=counts[n::2]) for n in (0, 1)]
+    assert compare(pairs, "half").difference == pytest.approx(np.mean(halves))
+    assert pair(first, second, score="share", weight="unknown").weights is None
+
+
+def test_the_weights_of_the_two_runs_may_differ(make: Make, table_of: TableOf) -> None:
+    values = ([0.5, 1.0, 0.0, 0.25], [1.0, 0.5, 0.5, 1.0])
+    weights = ([1, 2, 3, 4], [4, 3, 0, 1])  # of which 0 counts as no value
+    runs = []
+    for of_run, weights_of_run in zip(values, weights, strict=True):
+        scores = [
+            {"s": Score(value), "w": Score(weight)}
+            for value, weight in zip(of_run, weights_of_run, strict=True)
+        ]
+        runs.append(table_of([make(f"{n}", None, scores=scores[n]) for n in range(4)]))
+    found = compare(pair(*runs, score="s", weight="w"))
+    means = (0.5 + 2 + 1) / 7, (4 + 1.5 + 1) / 8
+    assert (found.n, found.not_judged) == (3, 1)
+    assert (found.first, found.second) == pytest.approx(means)
+    influences = [
+        weight_1 * (value_1 - means[1]) / 8 - weight_0 * (value_0 - means[0]) / 7
+        for value_0, value_1, weight_0, weight_1 in (
+            (0.5, 1.0, 1, 4),
+            (1.0, 0.5, 2, 3),
+            (0.25, 1.0, 4, 1),
+        )
+    ]
+    assert found.stderr == pytest.approx(sqrt(1.5 * sum(one**2 for one in influences)))
 
 
 def enumerated(totals: np.ndarray) -> float:

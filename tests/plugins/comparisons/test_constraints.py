@@ -1,13 +1,16 @@
 """What scores say of constraints: how often each kind is met and by how much, and what changed."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
+from msgspec import structs
 
+from harness.plugins.comparisons.comparable import Run, Variant
 from harness.plugins.comparisons.constraints import (
     LABEL,
     MOST_KINDS,
@@ -17,11 +20,13 @@ from harness.plugins.comparisons.constraints import (
     kinds,
     read_findings,
 )
+from harness.plugins.comparisons.run_comparison import ComparisonOptions, compare_runs
 from harness.records import SCHEMA_VERSION, Attempt, Score
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from tests.analysis.conftest import Make
 from tests.analysis.statsmodels_reference import multipletests
+from tests.plugins.comparisons.variants import variant
 
 
 @pytest.fixture
@@ -308,3 +313,28 @@ def test_kinds_that_all_change_have_the_false_discovery_rate_of_a_search(finding
     adjusted = [comparison.p_adjusted for comparison in comparisons]
     assert adjusted == pytest.approx(multipletests(p_values, "fdr_bh"))
     assert adjusted != pytest.approx(multipletests(p_values, "holm"))
+
+
+def test_kinds_of_a_run_of_rounds_are_not_tested_against_the_best_of_samples(findings) -> None:
+    """Any of three samples may satisfy each constraint; a run of rounds has one answer."""
+    found = {
+        "samples": findings("samples", **{f"i{n}": [4, 5, 3] for n in range(30)}),
+        "rounds": findings("rounds", **{f"i{n}": [5 - n % 2] for n in range(30)}),
+    }
+    best = variant("samples", {}, settings={"samples": 3}, measure="pass@3")
+    rounds = variant("rounds", {}, settings={"rounds.max": 3}, measure="")
+
+    def runs(*variants: Variant) -> list[Run]:
+        return [(one, found[one.name].table) for one in variants]
+
+    options = ComparisonOptions(score="")
+    compared = compare_runs(runs(best, rounds), options, findings=found)
+    [against] = compared.others
+    exactly = against.constraints["with exactly N words"].comparison
+    assert (exactly.worse, exactly.p_value, exactly.p_adjusted) == (15, None, None)
+    assert any(note.startswith("Kinds of constraints are not tested") for note in compared.notes)
+    single = replace(best, metrics=structs.replace(best.metrics, measure=""))
+    compared = compare_runs(runs(single, rounds), options, findings=found)
+    [against] = compared.others
+    assert against.constraints["with exactly N words"].comparison.p_value is not None
+    assert not any(note.startswith("Kinds") for note in compared.notes)

@@ -353,7 +353,7 @@ def test_tokens_per_millisecond_are_no_fraction(make, runs) -> None:
             "",
             (
                 TableFigure("speed", "ratio", TOKENS, per=MILLISECONDS),
-                TableFigure("met", "ratio", "met", per="asked"),
+                TableFigure("met", "ratio", "met", per="asked", share=True),
             ),
             SOURCE,
         )

@@ -41,7 +41,7 @@ def a_mean_of_groups(
 
 def test_a_mean_over_groups_adds_their_variances() -> None:
     chance = np.random.default_rng(1)
-    group = np.repeat([0, 1, 2], [10, 30, 60])
+    group = np.repeat([0, 1, 2], [12, 28, 60])
     clusters = np.arange(100) // 2
     values = chance.normal(size=100) * (1 + group)
     mean, variance, degrees = a_mean_of_groups(values, clusters, group)
@@ -50,6 +50,38 @@ def test_a_mean_over_groups_adds_their_variances() -> None:
     assert found.mean == pytest.approx(mean)
     assert found.stderr == pytest.approx(math.sqrt(variance))
     assert found.degrees == pytest.approx(degrees)
+
+
+def test_a_small_group_that_agrees_by_chance_has_the_pooled_variance_of_a_cluster() -> None:
+    """Two of two verdicts are right beside three groups of 20, of which 14, 16 and 15 are."""
+    passed = np.zeros((4, 20))
+    for row, right in zip(passed, (14, 16, 15, 2), strict=True):
+        row[:right] = 1
+    values = np.concatenate([*passed[:3], passed[3, :2]])
+    group = np.repeat([0, 1, 2, 3], [20, 20, 20, 2])
+    found = mean_of_groups(values, np.arange(62), group)
+    variances = [passed[0].var(ddof=1), passed[1].var(ddof=1), passed[2].var(ddof=1), 0.0]
+    pooled = np.average(variances, weights=[19, 19, 19, 1])
+    large = np.array(variances[:3]) / 20 / 16
+    small = pooled / 2 / 16
+    assert found.mean == pytest.approx((0.7 + 0.8 + 0.75 + 1) / 4)
+    assert found.stderr == pytest.approx(math.sqrt(large.sum() + small))
+    welch = (large.sum() + small) ** 2 / ((large**2 / 21).sum() + small**2 / 60) - 2
+    assert found.degrees == pytest.approx(welch)
+    assert found.effective_n == pytest.approx(16 / (3 / 20 + 1 / 2))  # Kish 1965
+    # Small groups that vary more than the others keep their own variance.
+    values[-1] = 0
+    varied = mean_of_groups(values, np.arange(62), group)
+    assert varied.stderr == pytest.approx(math.sqrt(large.sum() + 0.5 / 2 / 16))
+
+
+def test_small_groups_of_one_size_keep_their_variances() -> None:
+    values = np.random.default_rng(6).normal(size=15)
+    group = np.arange(15) // 3
+    found = mean_of_groups(values, np.arange(15), group)
+    mean, variance, degrees = a_mean_of_groups(values, np.arange(15), group)
+    expected = (pytest.approx(mean), pytest.approx(math.sqrt(variance)), pytest.approx(degrees))
+    assert (found.mean, found.stderr, found.degrees) == expected
 
 
 def test_a_mean_over_one_group_is_that_of_its_clusters() -> None:

@@ -47,7 +47,11 @@ def test_groups_are_averaged_with_equal_weights(make, table_of) -> None:
 
 
 def test_the_error_of_an_average_is_that_of_its_groups(make, table_of) -> None:
-    groups = {"a": [1.0, 0.0, 0.5, 0.25], "b": [0.75, 1.0, 0.0], "c": [0.1, 0.4]}
+    groups = {
+        "a": [1.0, 0.0, 0.5, 0.25, 0.3, 0.6, 0.8],
+        "b": [0.75, 1.0, 0.0, 0.5, 0.9, 0.2],
+        "c": [0.1, 0.4, 0.2, 0.3, 0.2, 0.5],
+    }
     table = table_of(
         make(f"{name}{n}", None, outcome="ok", groups={"g": name}, scores={"x": Score(value)})
         for name, values in groups.items()
@@ -93,10 +97,25 @@ def test_a_ratio_per_one_has_the_exact_interval_of_a_share(make, table_of) -> No
         make(f"{n}", True, scores={"met": Score(int(n < 19)), "listed": Score(1)})
         for n in range(20)
     )
-    (share,) = ratio(table, "met", "listed").values()
+    (share,) = ratio(table, "met", "listed", share=True).values()
     exact = scipy.stats.binomtest(19, 20).proportion_ci(0.95, method="exact")
     assert share.ci95 == pytest.approx((exact.low, exact.high))
     assert share.effective_n == pytest.approx(20)
+
+
+def test_a_ratio_that_is_not_declared_a_share_has_an_interval_of_a_number(make, table_of) -> None:
+    """Errors per line: few, but there may be several in a line."""
+    errors = [0, 1, 0, 1, 0]
+    table = table_of(
+        make(f"{n}", True, scores={"errors": Score(count), "lines": Score(6)})
+        for n, count in enumerate(errors)
+    )
+    (found,) = ratio(table, "errors", "lines").values()
+    rates = np.array(errors) / 6
+    t = scipy.stats.t.interval(0.95, 4, rates.mean(), scipy.stats.sem(rates))
+    assert (found.mean, found.ci95) == (pytest.approx(2 / 30), pytest.approx(t))
+    (above,) = ratio(table, "lines", "errors", share=True).values()  # wrongly declared
+    assert above.mean == 15
 
 
 def test_a_ratio_above_1_has_an_interval_of_a_number(make, table_of) -> None:

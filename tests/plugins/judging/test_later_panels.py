@@ -51,6 +51,15 @@ def test_a_later_panel_asks_nobody_and_changes_no_verdict(folder: Path, server: 
     metrics = json.loads((folder / "runs" / "later" / "metrics.json").read_text())
     assert metrics["scores"]["jury.strict"]["mean"] == 1
     assert "jury: 0 answers judged" in harness("judge", "later", "--judge", "jury").stderr
+    pair = {"as": "pair", "of": ["mild", "harsh"], "by": "mean"}
+    above = harness("judge", "later", "--judge", write(folder / "pair.yaml", pair))
+    assert "split" not in above.stderr
+    lines = (folder / "runs" / "later" / "judgements.jsonl").read_text().splitlines()
+    strict = json.loads(lines[-1])["scores"]["pair.strict"]
+    mean = strict["details"]["constraints"][0]["probability"]
+    just = write(folder / "just.yaml", {**pair, "as": "just", "passes_from": mean})
+    split = harness("judge", "later", "--judge", just)
+    assert "panel just: 4 of 4 judgements pass what its judges are split on" in split.stderr
     other = write(folder / "other.yaml", {"as": "jury", "of": list(NO)})
     assert "has a different judge 'jury'" in mistake(harness("judge", "later", "--judge", other))
     stranger = write(folder / "stranger.yaml", {"as": "x", "of": ["mild", "hrash"]})

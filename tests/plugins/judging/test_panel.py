@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harness.engine.judges import JudgeScores
 from harness.errors import Unparseable
 from harness.plugins.judging.panel import Panel
-from harness.records import Score
+from harness.records import SPLIT, Score
 from harness.scoring.judges import criteria_scores
 
 YES, NO, NONE = Score(True, True), Score(False, False, "It is rude."), Score(None)
@@ -220,3 +220,17 @@ def test_only_judges_that_say_no_give_the_reason() -> None:
     unclear = Score(None, None, "I cannot tell.")
     said = {"a": {"good": NO}, "b": {"good": NO}, "c": {"good": unclear}}
     assert Panel(list("abc")).combine(said)["good"].reason == "It is rude."
+
+
+def test_a_split_vote_that_passes_is_marked() -> None:
+    """The panel's soft score is then above that of each judge."""
+    own = {"a": strict(True, False, True), "b": strict(False, True, True)}
+    panel = Panel(["a", "b"], "mean").combine(own)
+    assert (panel["soft"].value, own["a"]["soft"].value) == (1.0, pytest.approx(2 / 3))
+    assert panel["soft"].details[SPLIT]
+    assert SPLIT not in Panel(["a", "b"], "mean", passes_from=0.6).combine(own)["soft"].details
+    agreed = {"a": strict(True), "b": strict(True)}
+    assert SPLIT not in Panel(["a", "b"], "mean").combine(agreed)["soft"].details
+    assert SPLIT not in Panel(["a", "b"]).combine(own)["soft"].details
+    divided: JudgeScores = {"a": {"good": YES}, "b": {"good": NO}}
+    assert Panel(["a", "b"], "mean", passes_from=0.5).combine(divided)["good"].details[SPLIT]

@@ -85,6 +85,21 @@ def test_every_table_has_one_accuracy_by_instruction(tmp_path: Path) -> None:
         / sum(counts)
     ]
     assert figures == pytest.approx([accuracy] * 4)
+    other = ("eval", "ifeval", "--model", "simulated/0.7", "--name", "b")
+    assert harness(*other, env=environment).returncode == 0
+    score = ("--score", "strict_instructions")
+    better = "b.ifeval.simulated-0.7"
+    [against] = of("compare", run, better, *score)["others"]
+    matrix = of("matrix", run, better, *score)["matrix"]
+    bounds = ("--baseline", run, "--max-drop", "0.5")
+    [gate] = of("check", better, *score, *bounds)["runs"]
+    [overall] = [pair["comparison"] for pair in matrix["pairs"]]
+    assert matrix["weight"] == "n_instructions"
+    rows = [row["value"]["mean"] for row in matrix["rows"]]
+    assert rows == pytest.approx([accuracy, against["overall"]["second"]])
+    changes = [against["overall"], overall, {"difference": gate["decisions"][0]["value"]}]
+    for change in changes:
+        assert change["difference"] == pytest.approx(rows[1] - rows[0])
 
 
 def test_prompts_without_a_recorded_answer_have_no_score(tmp_path: Path, data_dir: Path) -> None:
