@@ -22,6 +22,7 @@ from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from tests.analysis.conftest import Make
 from tests.analysis.statsmodels_reference import multipletests
+from tests.store.test_judgement_index import judged_run
 
 
 @pytest.fixture
@@ -308,3 +309,10 @@ def test_kinds_that_all_change_have_the_false_discovery_rate_of_a_search(finding
     adjusted = [comparison.p_adjusted for comparison in comparisons]
     assert adjusted == pytest.approx(multipletests(p_values, "fdr_bh"))
     assert adjusted != pytest.approx(multipletests(p_values, "holm"))
+
+
+def test_constraints_of_judges_are_found(tmp_path: Path) -> None:
+    found = read_findings(AttemptIndex(judged_run(tmp_path)))
+    assert len(found.table) == 2
+    assert int(found.table.passed.sum()) == 1
+    assert found.without == 1
