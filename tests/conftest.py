@@ -17,6 +17,7 @@ from harness.config.run_file import RunFile
 from harness.errors import Unparseable
 from harness.execution import executing
 from harness.plugin import Backend, Task
+from harness.plugin_loader import _registered
 from harness.plugins.mock.server import MockServer
 from harness.records import Instance, Message, Reply, Request, Score, Usage
 from tests.postgres import Postgres, binary
@@ -186,6 +187,21 @@ def _own_folders(_folders: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> N
     for name in list(os.environ):
         if name.endswith(("_API_KEY", "_CACHE_URL", "_CACHE_KEY")):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def program_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The working folder of a program that uses the Python API, with its runs and data.
+
+    What the test registers is forgotten.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_RUNS_DIR", str(tmp_path / "runs"))
+    monkeypatch.setenv("HARNESS_DATA_DIR", str(tmp_path / "data"))
+    before = dict(_registered)
+    yield tmp_path
+    _registered.clear()
+    _registered.update(before)
 
 
 @pytest.fixture(scope="session")

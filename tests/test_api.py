@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from decimal import Decimal
 from functools import partial
@@ -17,17 +17,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas
 import pytest
 
 import harness
 from harness.engine.run_files import read_runs
 from harness.errors import BudgetBroken, ConfigError, DataMissing, FatalCallError, RunConflict
-from harness.plugin_loader import _registered
 from harness.plugins.mock.server import MockServer
 from harness.records import Reply, Score, Usage
 from harness.report.runs import runs_document
 from harness.report.table import as_markdown
+from harness.results import RunResult
 from harness.store.run_folder import RunFolder
 from tests.conftest import ROOT, Sums
 from tests.rows import QUICKSTART, WORDS
@@ -35,15 +34,7 @@ from tests.rows import QUICKSTART, WORDS
 QUICK = {"limit": 13, "progress": False}
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HARNESS_RUNS_DIR", str(tmp_path / "runs"))
-    monkeypatch.setenv("HARNESS_DATA_DIR", str(tmp_path / "data"))
-    before = dict(_registered)
-    yield
-    _registered.clear()
-    _registered.update(before)
+pytestmark = pytest.mark.usefixtures("program_folder")
 
 
 def file(checks: list[Any], **more: Any) -> dict[str, Any]:
@@ -53,15 +44,12 @@ def file(checks: list[Any], **more: Any) -> dict[str, Any]:
     return {"task": task, "model": {"backend": "simulated", "accuracy": 1.0}, **more}
 
 
-def test_a_run_has_metrics_samples_attempts_and_a_data_frame() -> None:
+def test_a_run_has_metrics_samples_and_attempts() -> None:
     run = harness.run(ROOT / QUICKSTART, **QUICK)
     assert run.path == Path("runs/quickstart").resolve()
     assert run.metrics.pass_rate == run.metrics.overall.pass_rate
     assert len(run.samples()) == run.metrics.n_samples == 52
     assert len(run.attempts()) == run.metrics.n_attempts > 52
-    frame = run.to_frame()
-    assert math.isclose(frame["passed"].mean(), run.metrics.pass_rate or 0)
-    assert run.to_frame(attempts=True)["is_last"].sum() == 52
     assert f"pass_rate={run.metrics.pass_rate:.4g}" in repr(run.metrics)
     assert len(repr(run.metrics)) < 300
     assert repr(run.samples()[0]).startswith(f"Attempt({run.samples()[0].instance!r}, sample=0")
@@ -74,32 +62,20 @@ def test_a_run_has_metrics_samples_attempts_and_a_data_frame() -> None:
         harness.open_run("quickstrat")
 
 
-def test_a_frame_has_the_fields_of_the_users_rows() -> None:
-    rows = [{"q": "Say a.", "target": "a", "level": 1}, {"q": "Say b.", "target": "b", "level": 2}]
-    task = {"rows": rows, "prompt": "{{ q }}", "checks": "exact_match"}
-    run = harness.run({"task": task, "model": "simulated/1"}, name="own", progress=False)
-    assert list(run.to_frame()["field_level"]) == [1, 2]
-
-
-def test_a_frame_has_the_fields_of_rows_whose_check_is_a_function() -> None:
-    def is_short(answer: str) -> bool:
-        return len(answer) < 9
-
-    rows = [{"prompt": "Say a.", "target": "a", "level": 1}, {"prompt": "Say b.", "level": 2}]
-    task = {"rows": rows, "checks": [is_short]}
-    run = harness.run({"task": task, "model": "simulated/1"}, name="own", progress=False)
-    assert list(run.to_frame()["field_level"]) == [1, 2]
-
-
-def test_samples_are_in_the_order_of_the_rows_not_of_their_completion() -> None:
-    names = ["c", "b", "a"]
+def completed_in_another_order(names: Sequence[str]) -> RunResult:
+    """Run three rows with these names, whose attempts are recorded in another order."""
     rows = [{"id": name, "prompt": f"Say {name}.", "target": "x"} for name in names]
     task = {"rows": rows, "checks": "exact_match"}
     run = harness.run({"task": task, "model": "simulated/0"}, name="own", progress=False)
     lines = run.folder.attempts.read_bytes().splitlines(keepends=True)
     run.folder.attempts.write_bytes(lines[1] + lines[2] + lines[0])
-    assert [one.instance for one in run.samples()] == names
-    assert list(run.to_frame()["instance"]) == names
+    return run
+
+
+def test_samples_are_in_the_order_of_the_rows_not_of_their_completion() -> None:
+    names = ["c", "b", "a"]
+    run = completed_in_another_order(names)
+    assert [sample.instance for sample in run.samples()] == names
 
 
 def test_a_rate_of_one_is_shown_with_its_interval_and_no_error_of_zero() -> None:
@@ -165,7 +141,7 @@ def test_a_model_may_be_given_for_a_file_that_has_none() -> None:
         harness.run("jsonl", model="simulated/0.8")
 
 
-def test_a_file_with_variants_has_several_runs_which_can_be_compared() -> None:
+def test_a_file_with_variants_has_several_runs() -> None:
     several = file(["exact_match"], variants={"one": {}, "two": {"samples": 2}})
     with pytest.raises(ConfigError, match="one, two"):
         harness.run(several)
@@ -174,15 +150,6 @@ def test_a_file_with_variants_has_several_runs_which_can_be_compared() -> None:
     )
     runs = harness.run_all(several, progress=False)
     assert list(runs) == ["one", "two"]
-    found = harness.compare(*runs.values())
-    assert found.found.others[0].overall.difference == 0
-    assert list(found.to_frame()["n"]) == [2]
-    assert "run.two" in repr(found)
-    assert "<pre" in found._repr_html_()
-    assert repr(harness.compare("run.one", "run.two")) == repr(found)
-    assert repr(harness.compare("run")) == repr(found)  # the name stands for both runs
-    with pytest.raises(ConfigError, match="two or more"):
-        harness.compare("run.one")
     assert harness.run(several, variant="two", progress=False).name == "run.two"
     with pytest.raises(ConfigError, match="no variant 'three'"):
         harness.run(several, variant="three")
@@ -215,81 +182,6 @@ def test_the_error_of_a_variant_is_raised_after_the_other_runs(
         with pytest.raises(FatalCallError, match="Variant 'refused': "):
             harness.run_all(several, progress=False)
     assert harness.open_run("run.b").metrics.n_samples == 3
-
-
-def test_a_run_is_true_to_its_bounds() -> None:
-    run = harness.run(ROOT / QUICKSTART, **QUICK)
-    kept, broken = run.check({"pass_rate": 0.5}), run.check({"pass_rate": 0.99})
-    assert kept
-    assert (bool(broken), broken.outcome) == (False, "failed")
-    assert repr(broken).startswith("quickstart: failed: pass_rate 0.")
-    assert "failed" in broken._repr_html_()
-    unsure = run.check({"pass_rate": run.metrics.pass_rate or 0.0})
-    assert (bool(unsure), unsure.outcome) == (False, "too few to tell")
-    assert run.check({"pass_rate": run.metrics.pass_rate or 0.0}, too_few="pass")
-    assert not run.check({"pass_rate": 0.5}, max={"pass_rate": 0.1, "cost": 1})
-    own = run.check(baseline=run, max_drop=0.0)
-    assert (own.outcome, list(own.decisions)) == ("passed", [])
-    assert "the run is the baseline" in repr(own)
-    with pytest.raises(ConfigError, match="no bound"):
-        run.check()
-    with pytest.raises(ConfigError, match="need each other"):
-        run.check(baseline=run)
-
-
-def test_benchmarks_by_name_are_evaluated_as_by_the_command() -> None:
-    words, example = WORDS["path"], str(ROOT / "harness/tasks/jsonl/example.jsonl")
-    rows = {"task.prompt": "Write: {{ target }}.", "task.checks": "exact_match"}
-    one = harness.evaluate(words, "simulated/0.8", overrides=rows, limit=2, progress=False)
-    assert one.run.name == "eval.words.simulated-0.8"
-    assert one.run.metrics.n_samples == 2
-    assert list(one.to_frame()["value"]) == [one.run.metrics.pass_rate]
-    models = ["simulated/0.8", "simulated/0.2"]
-    both = harness.evaluate(
-        [words, example],
-        models,
-        overrides={"samples": 2, **rows},
-        limit=4,
-        name="two",
-        progress=False,
-    )
-    assert [*both.runs] == [
-        f"{task}.simulated-{accuracy}" for task in ("words", "example") for accuracy in (0.8, 0.2)
-    ]
-    assert all(run.metrics.n_samples == 8 for run in both.runs.values())
-    results = both.to_frame()
-    assert [*results["benchmark"]] == ["jsonl:words", "jsonl:example"] * 2
-    assert [*results.columns] == [
-        "model",
-        "benchmark",
-        "score",
-        "value",
-        "ci95_low",
-        "ci95_high",
-        "n",
-    ]
-    differences = both.to_frame("differences")
-    assert [*differences["benchmark"]] == ["jsonl:words", "jsonl:example"]
-    assert all(differences["p_adjusted"] >= differences["p_value"])
-    assert len(both.to_frame("ranks")) == 2
-    samples = both.to_frame("samples")
-    assert [*samples.groupby("run").size()] == [8] * 4
-    assert len(both.to_frame("attempts")) == sum(len(run.attempts()) for run in both.runs.values())
-    with pytest.raises(ConfigError, match="Did you mean 'samples'"):
-        both.to_frame("sample")  # type: ignore[arg-type]
-    assert "average rank" in repr(both)
-    assert "<pre" in both._repr_html_()
-    with pytest.raises(ConfigError, match="There are 4 runs"):
-        _ = both.run
-    command = Path("runs/two.yaml").read_text().partition("\n")[0]
-    assert command.startswith(
-        f"# harness eval {words},{example} --model simulated/0.8,simulated/0.2"
-    )
-    assert "-o samples=2" in command
-    with pytest.raises(
-        ConfigError, match=r"no task named 'gsm8k'\. Valid names: .*harness eval FILE\.jsonl"
-    ):
-        harness.evaluate("gsm8k", "simulated/0.8")
 
 
 def test_it_works_inside_a_running_event_loop(capsys: pytest.CaptureFixture[str]) -> None:
@@ -373,9 +265,9 @@ def test_a_class_or_a_file_is_a_backend(tmp_path: Path) -> None:
     scope: dict[str, Any] = {}
     exec(ECHO, scope)
     harness.backend(scope["EchoBackend"])
-    found = harness.evaluate(task, "echo", progress=False)
-    assert found.run.metrics.pass_rate == 0.5
-    assert not found.run.metrics.simulated
+    run = harness.run({"task": task, "model": {"backend": "echo"}}, progress=False)
+    assert run.metrics.pass_rate == 0.5
+    assert not run.metrics.simulated
 
 
 AGREES = """
@@ -452,7 +344,6 @@ def test_an_async_check_is_refused_before_any_call() -> None:
     [
         lambda: harness.run("quickstart", lmit=5),  # type: ignore[call-arg]
         lambda: harness.run_all("quickstart", lmit=5),  # type: ignore[call-arg]
-        lambda: harness.evaluate("jsonl", "simulated", lmit=5),
     ],
 )
 def test_a_misspelt_option_is_refused_before_anything_is_run(
@@ -465,56 +356,16 @@ def test_a_misspelt_option_is_refused_before_anything_is_run(
 
 def test_the_options_are_in_the_signature() -> None:
     assert "overrides" in inspect.signature(harness.run).parameters
-    assert "budget" in inspect.signature(harness.evaluate).parameters
-    for function in (harness.run, harness.evaluate):
-        signature = inspect.signature(function)
-        assert signature.parameters["limit"].default is None
-        assert signature.parameters["limit"].annotation == "int | None"
-        options = [one for one in signature.parameters.values() if one.kind is one.KEYWORD_ONLY]
-        assert all(f"        {one.name}: " in (function.__doc__ or "") for one in options)
+    check_signature(harness.run)
 
 
-def test_own_rows_and_checks_are_evaluated_on_several_models() -> None:
-    def polite(text: str) -> bool:
-        return text.startswith("yes")
-
-    rows = [{"prompt": "a", "target": "yes"}, {"prompt": "b", "target": "yes, please"}]
-    with pytest.raises(ConfigError, match="neither a name nor rows") as raised:
-        harness.evaluate(rows, "simulated")
-    assert '{"rows": rows' in raised.value.remedy
-    with pytest.raises(ConfigError, match="of the type 'DataFrame'") as raised:
-        harness.evaluate(pandas.DataFrame(rows), "simulated")
-    assert '{"rows": frame.to_dict("records")' in raised.value.remedy
-    alone = harness.evaluate(
-        {"rows": rows, "checks": polite}, "simulated/1", name="alone", progress=False
-    )
-    assert [*alone.run.metrics.scores] == ["polite"]
-    own = {"rows": rows, "checks": ["exact_match", polite]}
-    models = ["simulated/1", "simulated/0"]
-    found = harness.evaluate([own, WORDS | {"as": "words"}], models, limit=2, progress=False)
-    assert [run.metrics.pass_rate for run in found.runs.values()][:2] == [1, 0]
-    assert [*found.to_frame()["benchmark"]] == ["jsonl", "jsonl:words"] * 2
-    assert "harness eval" not in Path("runs/eval.yaml").read_text().partition("\n")[0]
-
-
-def test_several_tasks_of_ones_own_in_one_evaluation() -> None:
-    first = {"rows": [{"prompt": "a", "target": "yes"}], "checks": "exact_match"}
-    other = {"rows": [{"prompt": "b", "target": "no"}], "checks": "contains"}
-
-    @harness.task
-    class SumsTask(Sums):
-        pass
-
-    found = harness.evaluate(
-        [first, other, {**other, "as": "short"}, "sums"], "simulated/1", progress=False
-    )
-    names = ["jsonl", "jsonl-2", "short", "sums"]
-    assert [*found.runs] == [f"{name}.simulated-1" for name in names]
-    assert [run.name for run in found.runs.values()] == [f"eval.{one}" for one in found.runs]
-    benchmarks = ["jsonl", "jsonl:jsonl-2", "jsonl:short", "sums"]
-    assert [*found.to_frame()["benchmark"]] == benchmarks
-    again = harness.run_all("runs/eval.yaml", name="eval", progress=False)
-    assert [*again] == [*found.runs]
+def check_signature(function: Callable[..., object]) -> None:
+    """Check that a function's signature and docstring have its options."""
+    signature = inspect.signature(function)
+    assert signature.parameters["limit"].default is None
+    assert signature.parameters["limit"].annotation == "int | None"
+    options = [one for one in signature.parameters.values() if one.kind is one.KEYWORD_ONLY]
+    assert all(f"        {one.name}: " in (function.__doc__ or "") for one in options)
 
 
 def test_a_model_by_name_does_not_leave_the_files_server() -> None:
@@ -575,8 +426,6 @@ def test_an_edited_checker_does_not_continue_a_run(rows_name_it: bool) -> None:
     with pytest.raises(RunConflict, match=r"another version of mine\. .*rescore=True.*fresh=True"):
         harness.run(tree, progress=False)
     assert harness.run(tree, fresh=True, progress=False).metrics.pass_rate == 0
-    again = harness.run(tree, rescore=True, progress=False)
-    assert (again.name, again.metrics.pass_rate) == ("run", 0)
     assert harness.run(tree, progress=False).metrics.pass_rate == 0
 
 
@@ -597,14 +446,9 @@ def at_most(most: int) -> Callable[[str], bool]:
 
 
 def test_two_functions_of_one_name_are_refused_in_one_call() -> None:
-    row = {"rows": [{"prompt": "a", "target": "yes"}]}
     one, two = at_most(50), at_most(1)
     with pytest.raises(ConfigError, match=r"named 'short'.*__name__ = 'short_2'"):
         harness.run(file([one, two]), progress=False)
-    with pytest.raises(ConfigError, match="named 'short'"):
-        harness.evaluate(
-            [{**row, "checks": [one]}, {**row, "checks": [two]}], "simulated", progress=False
-        )
     two.__name__ = "short_2"
     scores = harness.run(file([one, two]), progress=False).metrics.scores
     assert (scores["short"].mean, scores["short_2"].mean) == (1, 0)
@@ -716,9 +560,6 @@ def test_rows_and_functions_are_given_directly_and_kept_with_the_run(tmp_path: P
 
     with pytest.raises(RunConflict, match="rescore=True"):
         asyncio.run(notebook())
-    rows[0]["prompt"] = "another"
-    with pytest.raises(RunConflict, match="the prompt of '1' has changed"):
-        harness.run(tree, name="moved", progress=False, rescore=True)
 
 
 @pytest.mark.parametrize(
@@ -794,18 +635,6 @@ def test_an_asynchronous_function_gets_messages_and_options() -> None:
     assert [one.text for one in run.samples()] == ["system: b user: a c said"]
 
 
-def test_evaluate_sets_no_limit_that_ones_own_backend_does_not_accept(tmp_path: Path) -> None:
-    (tmp_path / "own_app.py").write_text(APP)
-    task = {"rows": [{"prompt": "a", "target": "a"}], "checks": "exact_match"}
-    found = harness.evaluate(task, ["./own_app.py", "simulated/1.0"], progress=False)
-    assert found.runs["jsonl.own_app"].config.decoding.max_tokens is None
-    assert found.runs["jsonl.own_app"].metrics.pass_rate == 1
-    assert found.runs["jsonl.simulated-1.0"].config.decoding.max_tokens == 2048
-    limited = {"task": {"name": "jsonl", **task}, "model": {"backend": "./own_app.py"}}
-    with pytest.raises(ConfigError, match=r"does not accept decoding.top_p\. Remove it, or"):
-        harness.run({**limited, "decoding": {"top_p": 0.5}}, progress=False)
-
-
 def test_a_function_that_fails_for_the_first_prompts_is_asked_for_the_others_on_a_repeat() -> None:
     @harness.backend
     def partly(prompt: str) -> str:
@@ -846,20 +675,26 @@ def test_a_backend_without_a_name_is_refused() -> None:
         harness.backend(partial(print, end=""))
 
 
-def test_a_run_whose_rows_were_read_otherwise_names_them_and_continues_with_rescore() -> None:
+def run_and_file_that_is_read_otherwise() -> Path:
+    """Run two rows, and write a run file in which the first target is read as another text."""
     rows = [{"prompt": "Which code?", "target": 668}, {"prompt": "b", "target": "b"}]
     tree = {"task": {"rows": rows, "checks": "exact_match"}, "model": "simulated/1"}
     assert harness.run(tree, name="mine", progress=False).metrics.overall.pass_rate == 1
     file = Path("mine.yaml")
     listed = '[{prompt: "Which code?", target: 01234}, {prompt: b, target: b}]'
     file.write_text(f"task: {{rows: {listed}, checks: exact_match}}\nmodel: simulated/1\n")
+    return file
+
+
+def test_a_run_whose_rows_were_read_otherwise_names_them() -> None:
+    file = run_and_file_that_is_read_otherwise()
     with pytest.raises(RunConflict, match=r"item 1 of task\.rows differ") as refused:
         harness.run(file, progress=False)
     assert "rescore" in refused.value.remedy
-    assert harness.run(file, rescore=True, progress=False).metrics.overall.pass_rate == 0.5
 
 
-def test_a_file_of_rows_that_is_read_otherwise_is_named_with_its_items() -> None:
+def run_whose_rows_an_earlier_version_read_otherwise() -> dict[str, Any]:
+    """Run a file of rows as an earlier version recorded it, and return the run file."""
     Path("rows.yaml").write_text("- {prompt: a, target: a}\n- {prompt: b, target: 12:30}\n")
     task = {"name": "jsonl", "path": "rows.yaml", "checks": ["exact_match"]}
     tree = {"task": task, "model": {"backend": "simulated"}}
@@ -869,6 +704,10 @@ def test_a_file_of_rows_that_is_read_otherwise_is_named_with_its_items() -> None
     content = Path("rows.yaml").read_bytes()  # version 0.1.0 recorded the hash of the file
     recorded["fingerprint"]["dataset_sha256"] = hashlib.sha256(content).hexdigest()
     manifest.write_text(json.dumps(recorded))
+    return tree
+
+
+def test_a_file_of_rows_that_is_read_otherwise_is_named_with_its_items() -> None:
+    tree = run_whose_rows_an_earlier_version_read_otherwise()
     with pytest.raises(RunConflict, match=r"rows\.yaml: the same file, .* item 2 otherwise"):
         harness.run(tree, name="mine", progress=False)
-    harness.run(tree, name="mine", rescore=True, progress=False)

@@ -172,13 +172,14 @@ def test_an_option_of_a_wrong_type_is_named_and_its_value_not_shown(value: Any) 
 
 
 def test_an_option_that_is_missing_is_named() -> None:
-    with pytest.raises(ConfigError, match="The backend 'replay' needs the option 'path'"):
-        kind("backends").options("replay", {})
+    with pytest.raises(ConfigError, match="The checker 'regex_match' needs the option 'pattern'"):
+        kind("checkers").options("regex_match", {})
 
 
 def test_options_are_filled_in_with_their_defaults() -> None:
-    options = kind("backends").options("replay", {"path": "x.jsonl"})
-    assert options.model_dump(exclude_none=True) == {"path": "x.jsonl", "match": "prompt"}
+    options = kind("checkers").options("regex_match", {"pattern": "x"})
+    defaults = dict.fromkeys(("full", "ignore_case", "negate"), False)
+    assert options.model_dump(exclude_none=True) == {"pattern": "x", **defaults}
 
 
 def test_an_option_may_be_named_like_a_method_of_pydantic_or_have_no_type(

@@ -4,7 +4,7 @@ Structured answers are extracted as a named kind of block (``extraction: fence``
 the next fence of at least the same length, wherever it is, as in ConCodeEval. Short answers are
 extracted by pattern, number or key (``extract: {number: last}``, docs/jsonl.md).
 
->>> extraction({"number": "last"}, "task.extract").read("5 + 5 = 10")
+>>> extraction({"regex": "= ([0-9]+)"}, "task.extract").read("5 + 5 = 10")
 '10'
 """
 

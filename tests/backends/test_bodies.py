@@ -12,10 +12,8 @@ from harness.backends._bodies import LEAST_LOGPROB, constrained, logprobs_in
 from harness.backends.openai import COMPATIBLE, PRESETS, OpenAIBackend
 from harness.backends.simulated import SimulatedBackend
 from harness.calls.keys import call_key
-from harness.plugins.anthropic.backend import AnthropicBackend
 from harness.plugins.mock.answers import Answer
 from harness.plugins.mock.server import MockServer
-from harness.plugins.replay.backend import ReplayBackend
 from harness.ports import CONSTRAINTS
 from harness.records import (
     Decoding,
@@ -85,21 +83,6 @@ async def test_a_server_is_sent_the_schema_in_its_own_form(preset: str) -> None:
         await backend.generate(held_to(EACH["json_schema"]))
         await backend.aclose()
     assert sent_in(received)["response_format"] == SENT_SCHEMAS[preset]
-
-
-async def test_anthropic_is_told_the_schema() -> None:
-    body = json.dumps(
-        {"content": [{"type": "text", "text": "a"}], "stop_reason": "end_turn", "model": "m"}
-    )
-    with answering(body) as (url, received):
-        backend = AnthropicBackend(base_url=url.removesuffix("/v1"), **OPTIONS)
-        await backend.generate(held_to(EACH["json_schema"]))
-        await backend.aclose()
-    told = sent_in(received)["output_config"]
-    assert told == {"format": {"type": "json_schema", "schema": SCHEMA}}
-    assert backend.features & CONSTRAINTS == {"json_schema"}
-    older = AnthropicBackend("2023-06-01", **OPTIONS)
-    assert not older.features & CONSTRAINTS
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -259,7 +242,6 @@ def test_who_tells_them(preset: str, model: str, tells: bool) -> None:
 def test_a_server_known_by_its_url_is_asked_and_made_up_answers_have_none() -> None:
     assert "logprobs" in COMPATIBLE.features("any")
     assert "logprobs" not in SimulatedBackend.features
-    assert "logprobs" not in ReplayBackend("x", read=lambda _: []).features
 
 
 def test_they_are_part_of_the_call_and_change_no_other_key() -> None:

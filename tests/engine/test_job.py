@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import harness
 from harness.calls.signals import Notices, Stop
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.executor import Result, execute
 from harness.engine.preparation import prepare
 from harness.engine.progress import Tally
+from harness.records import Reply
 from harness.store.index import AttemptIndex
 from tests.rows import WORDS
 
@@ -80,16 +82,14 @@ async def test_an_unknown_finish_reason_is_reported(
     rows = tmp_path / "rows.jsonl"
     rows.write_text("".join(f'{{"question": "{number}?", "target": "a"}}\n' for number in range(3)))
     reasons = ["stop", reason, reason]
-    answers = tmp_path / "answers.jsonl"
-    answers.write_text(
-        "".join(
-            f'{{"prompt": "{number}?", "rounds": [{{"text": "a", "finish_reason": "{reason}"}}]}}\n'
-            for number, reason in enumerate(reasons)
-        )
-    )
+
+    @harness.backend
+    def ending(prompt: str) -> Reply:
+        return Reply("a", reasons[int(prompt.removesuffix("?"))])
+
     task = {"name": "jsonl", "path": str(rows), "prompt": "{{ question }}", "checks": ["contains"]}
     session = Session(tmp_path)
-    model = {"backend": "replay", "name": "m", "path": str(answers)}
+    model = {"backend": "ending", "name": "m"}
     await session.run(task=task, model=model, rounds={"max": 1}, samples=1)
     [notice] = [text for text in session.notices.now if "finish reason" in text]
     assert ("--retry weather" in notice) == (reason == "weather")
@@ -98,15 +98,15 @@ async def test_an_unknown_finish_reason_is_reported(
 
 
 async def test_a_judges_unknown_finish_reason_is_reported(tmp_path: Path) -> None:
-    judged = '{"text": "The coherency score is 5.", "finish_reason": "weather"}'
-    answers = tmp_path / "answers.jsonl"
+    @harness.backend
+    def judging(prompt: str) -> Reply:
+        return Reply("yes", "weather")
+
     rows = tmp_path / "rows.jsonl"
-    rows.write_text('{"id": "a", "question": "Why?", "target": "a"}\n')
-    answers.write_text(f'{{"instance": "a", "rounds": [{judged}]}}\n')
+    rows.write_text('{"id": "a", "question": "Why?", "target": "a", "criteria": "Is it kind?"}\n')
     task = {"name": "jsonl", "path": str(rows), "prompt": "{{ question }}", "checks": ["contains"]}
-    replayed = {"backend": "replay", "name": "m", "path": str(answers), "match": "instance"}
-    judge = {"name": "score", "samples": 1, "model": replayed}
+    judge = {"name": "yes_no", "votes": 1, "model": {"backend": "judging", "name": "m"}}
     session = Session(tmp_path)
     await session.run(task=task, rounds={"max": 1}, samples=1, judges=[judge])
     [notice] = [text for text in session.notices.now if "finish reason" in text]
-    assert notice.startswith("judges.score.model, finish reason 'weather': not known")
+    assert notice.startswith("judges.yes_no.model, finish reason 'weather': not known")

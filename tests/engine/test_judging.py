@@ -251,25 +251,6 @@ async def test_a_reply_that_says_nothing_is_parsed_as_empty(tmp_path: Path, said
     assert found.error == "['yes', '', 'yes'] is neither yes nor no"
 
 
-async def test_a_panel_decides_on_rounds_and_its_judges_do_not(tmp_path: Path) -> None:
-    """Each judge alone fails a round that the majority passes."""
-    setting = Setting(tmp_path, Sums(2), rounds={"max": 3})
-    says = {"one": [1, 2], "two": [2], "three": [2, 3]}  # the rounds that each lets pass
-    judges = {
-        name: Scripted(lambda r, own=own: "yes" if r.origin.round in own else "no")
-        for name, own in says.items()
-    }
-    jury = PanelSection.model_validate({"as": "jury", "of": list(judges)})
-    await setting.run(panels=[jury], decides=False, **judges)
-    found = {(j.judge, j.round): j for j in setting.judgements() if j.instance == "sum/1"}
-    assert found["jury", 1].scores["jury.good"].passed is False
-    assert found["jury", 2].scores["jury.good"].passed is True
-    assert not any(number == 3 for _, number in found)
-    feedback = setting.attempts()["sum/1", 0, 1].feedback
-    assert feedback == "The judge says no."
-    assert sorted(setting.passed()) == [0, 0, 1, 1]
-
-
 async def test_an_answer_without_any_verdict_is_not_reported_as_correct(tmp_path: Path) -> None:
     setting = Setting(tmp_path, Sums(1), rounds={"max": 3})
     model, mute = Scripted(lambda _: "0"), Scripted(lambda _: "perhaps")

@@ -4,13 +4,21 @@ from collections.abc import Callable
 from io import StringIO
 
 import msgspec
-import numpy as np
 import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from harness.analysis.metrics import Group, JudgeFacts, Mean, Metrics, Rate, Rounds
-from harness.plugins.choices.positions import position_bias
+from harness.analysis.metrics import (
+    Group,
+    JudgeFacts,
+    Mean,
+    Metrics,
+    PositionBias,
+    PositionRates,
+    Rate,
+    Rounds,
+    Statistic,
+)
 from harness.records import OUTCOMES, CallFigures, Usage
 from harness.report.run_tables import MOST_GROUPS, position_note, run_document
 from harness.report.runs import runs_table
@@ -411,9 +419,13 @@ def test_a_task_in_a_python_file_is_shown_without_its_folders() -> None:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "said"), [([0, 1], "Every choice is right"), ([1, 0], "Wrong choices cancel")]
+    ("passed", "reason"), [(1, "Every choice is right"), (0, "Wrong choices cancel")]
 )
-def test_without_a_test_of_position_bias_the_reason_is_given(chosen: list[int], said: str) -> None:
-    one_cluster = np.zeros(2, np.intp)
-    found = position_bias(np.array(chosen), np.array([0, 1]), one_cluster, 2, 2)
-    assert position_note(found).startswith(said)
+def test_without_a_test_of_position_bias_the_reason_is_given(passed: int, reason: str) -> None:
+    share = Statistic(mean=0.5, n=2)
+    verdicts = Statistic(mean=passed, n=1)
+    positions = [
+        PositionRates(option=option, n_right=1, chosen=share, excess=Statistic(), passed=verdicts)
+        for option in "AB"
+    ]
+    assert position_note(PositionBias(n=2, n_clusters=1, positions=positions)).startswith(reason)

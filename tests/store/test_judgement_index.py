@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import DataInvalid
-from harness.plugins.comparisons.constraints import read_findings
 from harness.records import SCHEMA_VERSION, Attempt, Score
 from harness.store.index import AttemptIndex, read_attempts
 from harness.store.json_lines import JsonLinesWriter
@@ -93,8 +92,8 @@ def verdict(instance: str, text: str, passed: bool, judge: str = "j") -> Judgeme
     )  # fmt: skip
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
+def judged_run(folder: Path) -> Path:
+    """Write a run with judgements to a folder, and return the path of its attempts."""
     attempts = [attempt("a", "one"), attempt("b", "two"), attempt("c", "three")]
     said = [
         verdict("b", "two", True),
@@ -104,10 +103,15 @@ def run(tmp_path: Path) -> Path:
         verdict("c", "three", False, judge="gone"),
     ]
     register = Register(judged=("ok",), judges={"j": RegisteredJudge({}, decides=True)})
-    write_register(tmp_path, register)
+    write_register(folder, register)
     for name, lines in {"attempts.jsonl": attempts, "judgements.jsonl": said}.items():
-        (tmp_path / name).write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in lines))
-    return tmp_path / "attempts.jsonl"
+        (folder / name).write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in lines))
+    return folder / "attempts.jsonl"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return judged_run(tmp_path)
 
 
 def test_scores_and_verdicts_are_those_of_the_columns(run: Path) -> None:
@@ -118,13 +122,6 @@ def test_scores_and_verdicts_are_those_of_the_columns(run: Path) -> None:
     table = read_attempts(run)
     by_digest = dict(zip(table.instances.digest.tolist(), table.passed.tolist(), strict=True))
     assert sorted(by_digest.values()) == [-1, 0, 1]
-
-
-def test_constraints_of_judges_are_found(run: Path) -> None:
-    found = read_findings(AttemptIndex(run))
-    assert len(found.table) == 2
-    assert int(found.table.passed.sum()) == 1
-    assert found.without == 1
 
 
 def test_a_damaged_line_is_named(run: Path) -> None:

@@ -23,19 +23,28 @@ from harness.store.lost_lines import find_loss, is_unchanged
 from harness.store.run_folder import RunFolder
 from tests.rows import WORDS
 
-JUDGE = {"name": "score", "as": "quality"}
+JUDGE = {"name": "yes_no", "as": "quality"}
 JUDGED = {
-    "task": WORDS,
     "limit": 2,
     "model": {"backend": "simulated", "name": "m", "accuracy": 0.5},
-    "judges": [{**JUDGE, "passes_from": 5, "model": {"backend": "simulated"}}],
+    "judges": [{**JUDGE, "model": {"backend": "simulated"}}],
     "samples": 3,
 }
 
 
+def criteria(folder: Path) -> dict[str, Any]:
+    """The task of words, with a criterion for a judge in each row."""
+    path = folder / "rows.jsonl"
+    rows = [json.loads(line) for line in lines(Path(WORDS["path"]))]
+    judged = [json.dumps(row | {"criteria": ["Is it a word?"]}) for row in rows]
+    path.write_text("\n".join(judged))
+    return WORDS | {"path": str(path)}
+
+
 async def run(root: Path, name: str = "run", **changes: Any) -> RunFolder:
     settings = Settings(**dict.fromkeys(("runs_dir", "cache_dir", "data_dir"), root))
-    job = prepare(RunFile.model_validate({**JUDGED, **changes}), name, settings)
+    content = {"task": criteria(root), **JUDGED, **changes}
+    job = prepare(RunFile.model_validate(content), name, settings)
     await execute(job)
     return job.folder
 
@@ -262,7 +271,7 @@ async def test_the_run_file_of_another_run_is_refused(tmp_path: Path, killed: bo
 @pytest.mark.parametrize("killed", [True, False])
 async def test_judges_of_another_run_are_refused(tmp_path: Path, killed: bool) -> None:
     folder, before = await run(tmp_path), measure(RunFolder(tmp_path, "run"))
-    judge = {**JUDGED["judges"][0], "passes_from": 9}
+    judge = {**JUDGED["judges"][0], "votes": 3}
     other = await run(tmp_path, "other", judges=[judge])
     if killed:
         kill(folder)

@@ -14,6 +14,7 @@ from statsmodels.stats.contingency_tables import SquareTable
 from harness.analysis.metrics import PositionBias
 from harness.plugins.choices.positions import position_bias, read_positions
 from harness.records import SCHEMA_VERSION, Attempt, Score
+from harness.report.run_tables import position_note
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from tests.analysis.statsmodels_reference import least_squares
@@ -125,3 +126,12 @@ def test_the_errors_of_all_rates_are_clustered() -> None:
             assert statistic.mean == pytest.approx(float(expected.params[0]))
             assert statistic.stderr == pytest.approx(float(expected.bse[0]))
             assert statistic.n_clusters == len(np.unique(units)) < statistic.n
+
+
+@pytest.mark.parametrize(
+    ("chosen", "reason"), [([0, 1], "Every choice is right"), ([1, 0], "Wrong choices cancel")]
+)
+def test_without_a_test_the_reason_is_given(chosen: list[int], reason: str) -> None:
+    one_cluster = np.zeros(2, np.intp)
+    bias = position_bias(np.array(chosen), np.array([0, 1]), one_cluster, 2, 2)
+    assert position_note(bias).startswith(reason)

@@ -27,6 +27,7 @@ from harness.store.json_lines import JsonLinesWriter
 from tests.analysis.conftest import Make
 from tests.analysis.statsmodels_reference import multipletests
 from tests.plugins.comparisons.variants import variant
+from tests.store.test_judgement_index import judged_run
 
 
 @pytest.fixture
@@ -338,3 +339,10 @@ def test_kinds_of_a_run_of_rounds_are_not_tested_against_the_best_of_samples(fin
     [against] = compared.others
     assert against.constraints["with exactly N words"].comparison.p_value is not None
     assert not any(note.startswith("Kinds") for note in compared.notes)
+
+
+def test_constraints_of_judges_are_found(tmp_path: Path) -> None:
+    found = read_findings(AttemptIndex(judged_run(tmp_path)))
+    assert len(found.table) == 2
+    assert int(found.table.passed.sum()) == 1
+    assert found.without == 1

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.config.sections import PanelSection
 from harness.engine.judges import JudgeScores
 from harness.errors import Unparseable
 from harness.plugins.judging.panel import Panel
 from harness.records import SPLIT, Score
 from harness.scoring.judges import criteria_scores
+from tests.conftest import Scripted, Sums
+from tests.engine.test_judging import Setting
 
 YES, NO, NONE = Score(True, True), Score(False, False, "It is rude."), Score(None)
 VERDICTS = {True: YES, False: NO, None: NONE}
@@ -234,3 +238,22 @@ def test_a_split_vote_that_passes_is_marked() -> None:
     assert SPLIT not in Panel(["a", "b"]).combine(own)["soft"].details
     divided: JudgeScores = {"a": {"good": YES}, "b": {"good": NO}}
     assert Panel(["a", "b"], "mean", passes_from=0.5).combine(divided)["good"].details[SPLIT]
+
+
+async def test_a_panel_decides_on_rounds_and_its_judges_do_not(tmp_path: Path) -> None:
+    """Each judge alone fails a round that the majority passes."""
+    setting = Setting(tmp_path, Sums(2), rounds={"max": 3})
+    says = {"one": [1, 2], "two": [2], "three": [2, 3]}  # the rounds that each lets pass
+    judges = {
+        name: Scripted(lambda r, own=own: "yes" if r.origin.round in own else "no")
+        for name, own in says.items()
+    }
+    jury = PanelSection.model_validate({"as": "jury", "of": list(judges)})
+    await setting.run(panels=[jury], decides=False, **judges)
+    found = {(j.judge, j.round): j for j in setting.judgements() if j.instance == "sum/1"}
+    assert found["jury", 1].scores["jury.good"].passed is False
+    assert found["jury", 2].scores["jury.good"].passed is True
+    assert not any(number == 3 for _, number in found)
+    feedback = setting.attempts()["sum/1", 0, 1].feedback
+    assert feedback == "The judge says no."
+    assert sorted(setting.passed()) == [0, 0, 1, 1]

@@ -59,6 +59,10 @@ def test_only_a_recording_by_instance_depends_on_the_instance() -> None:
     assert not backend([]).cacheable
 
 
+def test_a_recording_has_no_logprobs() -> None:
+    assert "logprobs" not in backend([]).features
+
+
 async def test_samples_and_rounds_are_told_apart() -> None:
     prompt = "Name a colour."
     replay = backend(

@@ -5,6 +5,7 @@ import pytest
 from harness.plugins.report.failure_reasons import Failures, merged, read_failures
 from harness.plugins.show.failures import read_failed
 from harness.records import Score
+from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgements import (
     Judgement,
@@ -13,6 +14,7 @@ from harness.store.judgements import (
     text_hash,
     write_register,
 )
+from tests.engine.test_recorder_crashes import run_that_crashes_at_two_lines
 from tests.plugins.show.test_failures import index
 from tests.report.attempts import attempt
 
@@ -107,3 +109,10 @@ def test_numbers_that_all_attempts_share_stay_in_a_reason(tmp_path: Path) -> Non
         ("rule 1: at most 9 words, has N",),
         ("rule 1: at most 9 words, has N", "rule 1: must match '[NA]{3}'"),
     ]
+
+
+def test_crashes_are_grouped_by_their_line(tmp_path: Path) -> None:
+    run = run_that_crashes_at_two_lines(tmp_path)
+    failures = read_failures(AttemptIndex(run.path / "attempts.jsonl"))
+    assert [kind.partition(" at ")[2] for kind in failures.kinds] == ["lookup.py:3", "lookup.py:5"]
+    assert "raised KeyError: '1' (lookup.py, line 3)" in failures.reasons[0]

@@ -48,10 +48,6 @@ LISTS: list[Row] = [
     {"q": "Which city?", "targets": ["Paris", "Paname"], "checks": [{"contains": {"mode": "any"}}]},
     {"q": "Which?", "targets": ["no", "01"], "checks": {"exact_match": {"ignore_case": True}}},
 ]
-CHOICES: list[Row] = [
-    {"question": "Which?", "choices": ["yes", "no"], "target": "no"},
-    {"question": "Which time?", "choices": ["12:30", "1.0", "1.00"], "target": "1.00"},
-]
 
 
 def cells(all_rows: list[Row]) -> list[list[str]]:
@@ -209,14 +205,6 @@ def test_rows_are_the_same_from_all_sources(
         assert built.reference(instance) == row["target"]
         assert built.score(instance, row["target"])["exact_match"].passed
         assert not built.score(instance, row["target"] + "?")["exact_match"].passed
-
-    built = task(source, CHOICES, tmp_path)
-    instances = list(built.instances())
-    assert [one.data.options.texts for one in instances] == [
-        tuple(row["choices"]) for row in CHOICES
-    ]
-    assert [one.data.options.right for one in instances] == [1, 2]
-    assert built.score(instances[0], "no")["choice"].passed
 
     if source in ("a.parquet", "frame"):  # they have one type per column
         rows_of_lists = [{**row, "checks": None} for row in LISTS]

@@ -12,9 +12,9 @@ import yaml
 
 from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness
+from tests.conftest import ROOT
 from tests.rows import QUICKSTART
 
-ROOT = Path(__file__).parents[1]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
 STEPS = ACTION["runs"]["steps"]
 EXPRESSION = re.compile(r"\$\{\{ *([^}]*?) *\}\}")
