@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
+from harness.cli.verbs import all_verbs
 from harness.plugin_loader import kind
 
 
@@ -51,6 +52,11 @@ def install_plugin(
 def third_party(site: Path, code: str, group: str, name: str, package: str = "third") -> None:
     """An installed package that adds a plug-in, seen by processes with this PYTHONPATH."""
     install_plugin(site, code, {group: {name: "plugin"}}, package)
+
+
+def has_verb(verb: str) -> bool:
+    """Whether the package of a verb is installed."""
+    return verb in all_verbs()
 
 
 def has_backend(model: str) -> bool:

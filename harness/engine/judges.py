@@ -239,14 +239,18 @@ def _plugin(
     if published := published_prompts([section]):
         [file] = prompt_files(published[0], settings.data_dir).values()
         options["prompt"] = str(file)
-    build_answers = Kind("section_builders").load("judges.against")
+
+    def answers(run_name: str) -> Any:
+        build_answers = Kind("section_builders").load("judges.against")
+        return build_answers(settings.runs_dir, run_name, task, simulated=simulated)
+
     judge: Judge = kind("judges").build(
         section.name,
         options,
         task=task.for_judge(section.as_),
         model=section.model.name,
         features=features,
-        answers=lambda name: build_answers(settings.runs_dir, name, task, simulated=simulated),
+        answers=answers,
     )
     return judge
 

@@ -1,10 +1,14 @@
 """The estimated cost of judges."""
 
 from functools import partial
+from pathlib import Path
+
+import pytest
 
 from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness
 from tests.cli.test_jsonl_judged import Run, planned, run, server
+from tests.cli.test_judges import judge, run_file
 
 __all__ = ["run", "server"]
 
@@ -44,3 +48,12 @@ def test_a_dry_run_counts_the_judges_calls_with_those_of_the_model(
     assert server.stats().requests == 2 * paid - 4
     more = plan("--name", "more", "-o", "samples=2")
     assert "calls to pay at most 8: 4 for answers, at most 4 for judges" in more
+
+
+def test_the_dry_run_asks_no_judge(
+    server: MockServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_RUNS_DIR", str(tmp_path / "runs"))
+    ended = harness("run", run_file(tmp_path, server, judge(server)), "--dry-run")
+    assert ended.returncode == 0, ended.stderr
+    assert server.stats().requests == 0
