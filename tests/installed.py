@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.cli.verbs import all_verbs
-from harness.plugin_loader import kind
+from harness.plugin_loader import Kind, kind
 
 
 def install_plugin(
@@ -57,6 +57,11 @@ def third_party(site: Path, code: str, group: str, name: str, package: str = "th
 def has_verb(verb: str) -> bool:
     """Whether the package of a verb is installed."""
     return verb in all_verbs()
+
+
+def has_run_step(name: str) -> bool:
+    """Whether the package of a step of ``harness run`` is installed."""
+    return name in Kind("run_steps").names()
 
 
 def has_backend(model: str) -> bool:
