@@ -178,7 +178,7 @@ def test_a_first_turn_that_fails_fails_the_sample_and_is_shown_as_such(run: Run)
     assert run.metrics()["overall"]["pass_rate"] == 0.5
     assert run.metrics()["turns"]["3"]["pass_rate"] == 1
     failed = [place for place, attempt in run.attempts().items() if attempt["passed"] is False]
-    assert failed == [("Bonn", 0, 1), ("Bonn", 0, 3)] or failed == [("Bonn", 0, 1)]
+    assert failed == [("Bonn", 0, 1)]
 
 
 def test_a_judge_reads_the_conversation_up_to_the_turn_that_it_judges(
