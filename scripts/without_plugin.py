@@ -7,7 +7,8 @@ For each plug-in, the files that git tracks are copied to a temporary folder. Fr
 script removes the folders, tests and entry points of the plug-in and of those that require it,
 and the run files in `configs/` that use them. Then it runs the tests that are left, except those of
 the documentation, which describes the whole distribution. Mock and testing stay, since tests
-need them. With ``core``, all other plug-ins are removed.
+need them. With ``core``, all other plug-ins are removed. The plug-in for pytest, whose entry point
+is pytest's own, is removed with the gate, which it requires.
 """
 
 import argparse
@@ -28,6 +29,10 @@ from harness.declarations import DISTRIBUTION, Declaration, declarations
 ROOT = Path(__file__).parents[1]
 NEEDED_BY_TESTS = {"mock", "testing"}
 ALL_BUT_NEEDED = "core"
+GATE = "gate"
+PYTEST_PLUGIN = "harness.plugins.pytest"
+"""Of the entry points of pytest, and not of `shipped`; it requires the gate."""
+
 SKIPPED = ["--ignore=tests/test_docs.py", "--ignore=tests/test_plugins_page.py"]
 SKIPPED += ["--ignore=tests/plugins/vllm/real"]
 SKIPPED += ["--ignore=tests/backends/servers"]
@@ -73,6 +78,12 @@ def strings(value: Any) -> set[str]:
     return {value, value.partition(":")[0]}
 
 
+def homes(names: set[str]) -> set[str]:
+    """The packages of plug-ins that are removed."""
+    found = {shipped()[name].home for name in names}
+    return found | {PYTEST_PLUGIN} if GATE in names else found
+
+
 def copy_without(names: set[str], copy: Path) -> None:
     """Copy the tracked files to ``copy``, without some plug-ins."""
     tracked = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True)
@@ -82,11 +93,11 @@ def copy_without(names: set[str], copy: Path) -> None:
             shutil.copy2(ROOT / name, copy / name)
     removed_members = set[str]()
     for name in names:
-        declaration = shipped()[name]
-        folder = Path(*declaration.home.split("."))
+        removed_members |= members(shipped()[name])
+    for home in homes(names):
+        folder = Path(*home.split("."))
         shutil.rmtree(copy / folder)
         shutil.rmtree(copy / "tests" / folder.relative_to("harness"), ignore_errors=True)
-        removed_members |= members(declaration)
     for run_file in (copy / "configs").glob("*.yaml"):
         if removed_members & strings(yaml.safe_load(run_file.read_text())):
             run_file.unlink()
@@ -102,8 +113,8 @@ def write_entry_points(names: set[str], copy: Path) -> None:
     metadata.mkdir()
     (metadata / "METADATA").write_text(distribution.read_text("METADATA") or "")
     lines = (distribution.read_text("entry_points.txt") or "").splitlines()
-    homes = {shipped()[name].home for name in names}
-    kept = [line for line in lines if line.partition(" = ")[2] not in homes]
+    removed = homes(names)
+    kept = [line for line in lines if line.partition(" = ")[2] not in removed]
     (metadata / "entry_points.txt").write_text("\n".join(kept) + "\n")
 
 
@@ -115,6 +126,8 @@ def run_tests(names: set[str], arguments: list[str]) -> int:
         copy_without(names, copy)
         command = [sys.executable, "-m", "pytest", "-q", "-m", MARKS, *SKIPPED, *arguments]
         environment = os.environ | {"PYTHONPATH": str(copy)}
+        if GATE in names:  # the installed metadata, which pytest reads, too, name its plug-in
+            environment["PYTEST_ADDOPTS"] = "-p no:harness"
         return subprocess.run(command, cwd=copy, env=environment, check=False).returncode
 
 

@@ -8,7 +8,8 @@ import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.plugin_loader import kind
+from harness.cli.verbs import all_verbs
+from harness.plugin_loader import Kind, kind
 
 
 def install_plugin(
@@ -51,6 +52,16 @@ def install_plugin(
 def third_party(site: Path, code: str, group: str, name: str, package: str = "third") -> None:
     """An installed package that adds a plug-in, seen by processes with this PYTHONPATH."""
     install_plugin(site, code, {group: {name: "plugin"}}, package)
+
+
+def has_verb(verb: str) -> bool:
+    """Whether the package of a verb is installed."""
+    return verb in all_verbs()
+
+
+def has_run_step(name: str) -> bool:
+    """Whether the package of a step of ``harness run`` is installed."""
+    return name in Kind("run_steps").names()
 
 
 def has_backend(model: str) -> bool:

@@ -240,9 +240,9 @@ def _plugin(
         [file] = prompt_files(published[0], settings.data_dir).values()
         options["prompt"] = str(file)
 
-    def answers(run: str) -> Any:
+    def answers(run_name: str) -> Any:
         build_answers = Kind("section_builders").load("judges.against")
-        return build_answers(settings.runs_dir, run, task, simulated=simulated)
+        return build_answers(settings.runs_dir, run_name, task, simulated=simulated)
 
     judge: Judge = kind("judges").build(
         section.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import multiprocessing
 import os
 import shutil
@@ -205,6 +206,13 @@ def mistake(ended: subprocess.CompletedProcess[str]) -> str:
     message = lines[begins:]
     assert len(message) <= 3, message
     return "\n".join(message)
+
+
+def is_complete(run: str, env: Mapping[str, str] | None = None) -> bool:
+    """Whether ``harness ls`` lists a run as complete."""
+    ended = harness("ls", "--format", "json", env=None if env is None else dict(env))
+    (listed,) = [one for one in json.loads(ended.stdout) if one["run"] == run]
+    return bool(listed["complete"])
 
 
 def words(text: str) -> str:

@@ -3,7 +3,6 @@ application, counts what it was asked."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ import yaml
 from harness.plugins.mock.server import MockServer
 from tests.cli.command import begun, harness, mistake
 from tests.cli.test_run import attempts, metrics, runs, wait_until
+from tests.installed import has_verb
 
 __all__ = ["runs"]
 
@@ -111,40 +111,6 @@ def test_replies_of_a_deleted_run_are_counted_and_named_as_cached(
         assert "The model's replies in quality all come from the cache" in listed
 
 
-def test_the_gate_says_how_many_replies_come_from_the_cache(runs: Path, project: Project) -> None:
-    bounds = ("--min", "pass_rate=0.1", "--max", "latency_p50=9", "--too-few", "pass")
-    with MockServer(answers=lambda *_: "good") as server:
-        project.of_provider(server)
-        run(project, "--limit", "1")
-        shutil.rmtree(runs)
-        run(project)
-        n = 0
-        for form in ("table", "markdown", "json", "junit"):
-            said = harness("check", "quality", *bounds, "--format", form).stdout
-            if form == "json":
-                (gate,) = json.loads(said)["runs"]
-                assert (gate["calls"], gate["cached_calls"]) == (2, 1)
-                latency = next(one for one in gate["decisions"] if "latency" in one["what"])
-                assert latency["n"] == 1, "of the one call that was made"
-                n += 1
-                continue
-            assert "1 of 2 replies (50.0%) came from the cache" in " ".join(said.split()), form
-            assert "ALL REPLIES" not in said
-            n += 1
-        assert n == 4
-        shutil.rmtree(runs)
-        run(project)
-        for form in ("table", "markdown", "json", "junit"):
-            said = harness("check", "quality", "--min", "pass_rate=0.1", "--format", form).stdout
-            plain = " ".join(said.split())
-            if form == "json":
-                (gate,) = json.loads(said)["runs"]
-                assert gate["calls"] == gate["cached_calls"] == 2
-            else:
-                assert "The model's replies all come from the cache" in plain, form
-                assert "model.cache: run" in plain, "which is the remedy for an application, too"
-
-
 def test_replies_paid_for_before_a_kill_are_the_runs_own(runs: Path, project: Project) -> None:
     with MockServer(latency="uniform:0.1:1", answers=lambda *_: "good") as server:
         project.of_provider(server, cache=False)
@@ -211,7 +177,8 @@ def test_a_changed_application_is_asked_again_and_fails_the_gate(
     project.of_application()
     run(project)
     check = ("check", "quality", "--min", "pass_rate=0.9", "--too-few", "pass")
-    assert harness(*check).returncode == 0
+    assert metrics(runs, "quality")["overall"]["pass_rate"] == 1
+    assert not has_verb("check") or harness(*check).returncode == 0
     if edit == "prompt.txt":  # which no hash of the code covers
         project.text.write_text("bad")
     elif edit == "app.py":
@@ -223,7 +190,9 @@ def test_a_changed_application_is_asked_again_and_fails_the_gate(
         shutil.rmtree(runs)
         run(project)
     assert project.requests == 4
-    assert harness(*check).returncode == (0 if edit == "nothing" else 4)
+    passes = edit == "nothing"
+    assert metrics(runs, "quality")["overall"]["pass_rate"] == int(passes)
+    assert not has_verb("check") or harness(*check).returncode == (0 if passes else 4)
 
 
 def test_a_new_version_is_asked_again_and_the_old_one_is_not(runs: Path, project: Project) -> None:
@@ -269,9 +238,10 @@ def test_a_judges_application_is_asked_again_and_must_not_change_within_a_run(
     assert (found["model_calls"]["n_cached_calls"], found["n_cached_calls"]) == (2, 2)
     assert found["judges"]["judge"]["n_cached_calls"] == 0
     assert "the model 2 calls (0 by this run, 2 from the cache)" in said
-    checked = " ".join(harness("check", "quality", "--min", "pass_rate=0").stdout.split())
-    assert "ALL REPLIES OF THE MODEL FROM THE CACHE" in checked
-    assert "of judge" not in checked
+    if has_verb("check"):
+        checked = " ".join(harness("check", "quality", "--min", "pass_rate=0").stdout.split())
+        assert "ALL REPLIES OF THE MODEL FROM THE CACHE" in checked
+        assert "of judge" not in checked
     project.application.write_text(project.application.read_text() + "\n# changed\n")
     assert "app.py" in mistake(harness("run", project.file))
 
@@ -346,31 +316,3 @@ def test_an_option_named_like_a_key_of_the_section_gets_its_value(
     run(project, "--fresh")
     texts = {attempt["text"] for attempt in attempts(runs, "quality").values()}
     assert texts == {"v2good"}
-
-
-def test_the_gate_names_the_judge_whose_replies_come_from_the_cache(
-    runs: Path, project: Project
-) -> None:
-    with MockServer(answers=lambda *_: "Yes") as server:
-        provider = {"backend": "openai", "name": "gpt", "base_url": server.base_url}
-        judge = {"name": "yes_no", "as": "judge", "model": provider}
-        model = {"backend": "app.py"}
-        project.write(model, judges=[judge], criteria=["Is it so?"])
-        run(project)
-        shutil.rmtree(runs)
-        run(project)
-    checked = " ".join(harness("check", "quality", "--min", "pass_rate=0").stdout.split())
-    assert "2 of 2 replies of judge judge (100.0%) came from the cache" in checked
-    assert "ALL REPLIES" not in checked
-
-
-def test_the_gate_says_that_latencies_include_crashes(runs: Path, project: Project) -> None:
-    crash = '    if "Bye" in prompt: raise KeyError(prompt)\n'
-    source = project.application.read_text()
-    project.application.write_text(source.replace("    return", crash + "    return"))
-    project.of_application()
-    said = run(project)
-    bounds = ("--max", "latency_p50=9", "--too-few", "pass")
-    checked = " ".join(harness("check", "quality", *bounds).stdout.split())
-    assert "Latencies include 1 crashed call" in checked
-    assert "calls 2 (1 crashed)" in said

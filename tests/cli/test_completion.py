@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import ROOT, harness
+from tests.installed import has_verb
 
 SCRIPT = Path(sys.executable).with_name("harness")
 SMALLEST = """
@@ -17,8 +18,8 @@ import typer
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
-@app.command("show")
-def show(run: str = typer.Argument(autocompletion=lambda incomplete: ["one"])) -> None:
+@app.command("rm")
+def rm(run: str = typer.Argument(autocompletion=lambda incomplete: ["one"])) -> None:
     pass
 
 
@@ -51,17 +52,17 @@ def test_the_shell_gets_its_script() -> None:
 
 
 def test_options_by_the_installed_program() -> None:
-    env = os.environ | asking("harness compare --ba")
+    env = os.environ | asking("harness run --fr")
     ended = subprocess.run([SCRIPT], env=env, capture_output=True, text=True, check=False)
-    assert (ended.stdout.split(), ended.stderr) == (["--baseline"], "")
+    assert (ended.stdout.split(), ended.stderr) == (["--fresh"], "")
 
 
 def test_commands() -> None:
-    assert offered("harness sho") == ["show"]
-    assert {"compare", "check"} <= set(offered("harness c"))
+    assert offered("harness ru") == ["run"]
+    assert {"mv", "mock"} <= set(offered("harness m"))
 
 
-@pytest.mark.parametrize("command", ["show", "score"])
+@pytest.mark.parametrize("command", ["rm", *filter(has_verb, ["show", "score"])])
 def test_run_names(command: str, tmp_path: Path) -> None:
     for name in ("first", "second", "third"):
         (tmp_path / "runs" / name).mkdir(parents=True)
@@ -90,7 +91,7 @@ def test_run_files(tmp_path: Path) -> None:
     ("arguments", "environment"),
     [
         (["--help"], {}),
-        ([], asking("harness show ")),
+        ([], asking("harness rm ")),
     ],
     ids=["help", "completion"],
 )

@@ -47,7 +47,7 @@ MATRIX = [
 def answer(request: MockRequest, index: int) -> str:
     """Repeat the row's number, which thus identifies the judge's prompt too."""
     if request.model == "judge":
-        return "It is fine. The coherency score is 5."
+        return "Yes"
     return f"answer to {request.prompt}"
 
 
@@ -56,10 +56,11 @@ class Run:
 
     def __init__(self, folder: Path, server: MockServer, judged: bool = False, **more: Any) -> None:
         data = folder / "rows.jsonl"
-        rows = [{"question": f"row {number:02}.", "target": "answer"} for number in range(N)]
+        row = {"target": "answer", "criteria": ["It is fine."]}
+        rows = [{"question": f"row {number:02}.", **row} for number in range(N)]
         data.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
         model = {"backend": "openai", "name": "m", "base_url": server.base_url}
-        judge = {"name": "score", "samples": 1, "model": {**model, "name": "judge"}}
+        judge = {"name": "yes_no", "votes": 1, "model": {**model, "name": "judge"}}
         task = {"name": "jsonl", "path": str(data), "prompt": "{{ question }}"}
         run = {
             "task": {**task, "checks": ["contains"]},

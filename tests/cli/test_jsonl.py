@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness.plugin_loader import kind
 from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness, mistake
+from tests.installed import has_run_step, has_verb
 
 RUN = """
 task:
@@ -58,7 +60,8 @@ def test_a_benchmark_without_python(tmp_path: Path, environment: dict[str, str])
     assert attempts["2"]["request"]["messages"][0]["content"] == (
         "1? End with: The answer is <word>"
     )
-    assert harness("score", "mine", env=environment).returncode == 0
+    if has_verb("score"):
+        assert harness("score", "mine", env=environment).returncode == 0
 
 
 def test_a_mistake_in_a_row_is_told_before_any_call(
@@ -93,24 +96,6 @@ model: {{backend: simulated, accuracy: 1}}
     assert "takes more than" in found[0]["scores"]["regex_match"]["reason"]
 
 
-def test_a_recording_is_judged_by_ones_own_checks(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
-    answers = tmp_path / "answers.jsonl"
-    answers.write_text(
-        "".join(
-            f"{json.dumps({'instance': str(n + 1), 'rounds': [{'text': f'The answer is w{n}'}]})}\n"
-            for n in range(10)
-        )
-    )
-    file = written(tmp_path, [{**row, "most": 9} for row in ROWS])
-    model = f"model={{backend: replay, name: m, path: {answers}, match: instance}}"
-    ended = harness("run", file, "-o", model, env=environment)
-    assert ended.returncode == 0, ended.stderr
-    found = msgspec.json.decode((tmp_path / "runs/mine/metrics.json").read_bytes())
-    assert found["overall"]["pass_rate"] == 1
-
-
 SCHEMAS = """
 task: {{name: jsonl, path: {path}}}
 model: {{backend: openai, preset: openai, name: m}}
@@ -138,8 +123,10 @@ def test_the_schema_of_a_row_constrains_its_answer(
     with MockServer(answers=lambda ask, n: "no", refuse=["schema:pattern"]) as server:
         base = "-o", f"model.base_url={server.base_url}"
         ended = harness("run", file, *base, "--name", "refused", env=env)
-    shown = harness("show", "refused", "--rejected", env=env)
-    assert "2 of 2 constraints were rejected by the provider." in shown.stdout
+    assert "outcomes 2 error" in ended.stderr
+    if has_verb("show"):
+        shown = harness("show", "refused", "--rejected", env=env)
+        assert "2 of 2 constraints were rejected by the provider." in shown.stdout
 
 
 @pytest.mark.parametrize(
@@ -195,14 +182,16 @@ def test_truncated_and_unparseable_answers_are_left_out_of_scores_with_a_note(
         ended = harness("run", file, "-o", f"model.base_url={server.base_url}", env=env)
     assert "1 of 4 answers reached the token limit" in ended.stderr
     assert "Scores leave out answers" in ended.stdout
-    told = harness("check", file.stem, "--min", "json_schema=0", env=env).stdout
-    assert "1 of 4 samples has no json_schema (1 truncated)" in " ".join(told.split())
-    for listing in ("--failed", "--side-by-side"):
-        listed = harness("show", file.stem, listing, env=env | {"COLUMNS": "200"}).stdout
-        assert "token limit (decoding.max_tokens)" in listed
-    failed = harness("show", file.stem, "--failed", env=env).stdout
-    [line] = [line for line in failed.splitlines() if line.startswith("     2")]
-    assert "[N]" in line or "not of type" in line
+    if has_verb("check"):
+        told = harness("check", file.stem, "--min", "json_schema=0", env=env).stdout
+        assert "1 of 4 samples has no json_schema (1 truncated)" in " ".join(told.split())
+    if has_verb("show"):
+        for listing in ("--failed", "--side-by-side"):
+            listed = harness("show", file.stem, listing, env=env | {"COLUMNS": "200"}).stdout
+            assert "token limit (decoding.max_tokens)" in listed
+        failed = harness("show", file.stem, "--failed", env=env).stdout
+        [line] = [line for line in failed.splitlines() if line.startswith("     2")]
+        assert "[N]" in line or "not of type" in line
 
 
 def test_a_file_of_rows_implies_the_task(tmp_path: Path, environment: dict[str, str]) -> None:
@@ -231,46 +220,26 @@ matrix:
 """
 
 
-def test_rows_prompts_and_models_in_one_file_and_their_answers_side_by_side(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
+def test_rows_prompts_and_models_in_one_file(tmp_path: Path, environment: dict[str, str]) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(ONE_FILE)
     ended = harness("run", file, env=environment)
     assert ended.returncode == 0, ended.stderr
-    env = environment | {"COLUMNS": "160"}
-    shown = harness("show", "mine", "--side-by-side", env=env).stdout.splitlines()
     variants = ("plain.simulated-1", "plain.simulated-0", "brief.simulated-1", "brief.simulated-0")
-    assert shown[0].split() == ["instance", *variants]
-    narrow = harness("show", "mine", "--side-by-side", env=environment | {"COLUMNS": "80"}).stdout
-    lines = narrow.splitlines()
-    assert lines[0].split() == ["plain.", "plain.", "brief.", "brief."]
-    assert lines[1].split() == ["instance", *2 * ("simulated-1", "simulated-0")]
-    assert shown[-2].split() == ["passed", *2 * ("2", "of", "2", "0", "of", "2")]
-    [sea] = (line for line in shown if line.startswith("1: The sea?"))
-    assert sea.count("✓ Caspian") == 2
-    assert sea.count("(lacks 'Caspian')") == 2
-    asked = (
-        "show",
-        "mine.plain.simulated-1",
-        "mine.plain.simulated-0",
-        "--side-by-side",
-        "--failed",
-    )
-    found = json.loads(harness(*asked, "--format", "json", env=env).stdout)
-    assert [(one["run"][-1], one["instance"], one["passed"]) for one in found] == [
-        *(("1", "1", True), ("0", "1", False), ("1", "2", True), ("0", "2", False)),
-    ]
+    for variant in variants:
+        found = json.loads((tmp_path / f"runs/mine.{variant}/metrics.json").read_bytes())
+        assert found["overall"]["pass_rate"] == int(variant[-1])
     again = harness("run", file, "--name", "slow", "-o", "model.gain=0.1", env=environment)
     assert again.returncode == 0, again.stderr
     assert "gain: 0.1" in (tmp_path / "runs/slow.brief.simulated-0/config.yaml").read_text()
     wrong = harness("run", file, "-o", "model=simulated/0.5", env=environment)
     assert "an override has no effect" in mistake(wrong)
-    alone = json.loads(harness("show", asked[1], *asked[3:], "--format", "json", env=env).stdout)
-    assert alone == []
 
 
-@pytest.mark.parametrize("check", ["contains", "exact_match", "numeric_match"])
+CHECKS = {"contains", "exact_match", "numeric_match"} & {*kind("checkers").names()}
+
+
+@pytest.mark.parametrize("check", sorted(CHECKS))
 def test_a_row_of_a_run_file_without_a_target_is_named(
     tmp_path: Path, environment: dict[str, str], check: str
 ) -> None:
@@ -295,8 +264,11 @@ def test_rows_that_a_simulated_model_cannot_answer_are_counted(
     ended = harness("run", file, env=environment)
     said = "The simulated model knows no correct answer to 2 of 3 instances"
     assert f"mine: {said}" in ended.stderr
-    for command in (("show", "mine"), ("run", file, "--dry-run")):
-        assert said in " ".join(harness(*command, env=environment).stdout.split())
+    if has_verb("show"):
+        assert said in " ".join(harness("show", "mine", env=environment).stdout.split())
+    if has_run_step("dry_run"):
+        planned = harness("run", file, "--dry-run", env=environment)
+        assert said in " ".join(planned.stdout.split())
     listed = " ".join(harness("ls", env=environment).stdout.split())
     assert "knows no correct answer to some or all instances of mine." in listed
     file.write_text(file.read_text().replace("{prompt: a}, {prompt: b}, ", ""))
@@ -314,7 +286,10 @@ model: simulated/1
 """)
     ended = harness("run", file, env=environment)
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.startswith("jsonl:seas, jsonl:rivers")
+    assert "jsonl:seas" in ended.stdout
+    assert "jsonl:rivers" in ended.stdout
+    if has_verb("table"):
+        assert ended.stdout.startswith("jsonl:seas, jsonl:rivers")
     assert {one.name for one in (tmp_path / "runs").iterdir()} == {"two.seas", "two.rivers"}
 
 

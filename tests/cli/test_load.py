@@ -16,6 +16,7 @@ import pytest
 from harness.plugins.mock.server import MockServer
 from tests.cli.command import begun, harness, mistake
 from tests.cli.test_run import attempts, metrics, wait_for_lines, wait_until
+from tests.installed import has_run_step
 from tests.rows import GPT4_FILE, TASK, WORDS
 
 GPT4 = ("run", GPT4_FILE, "-o", "samples=1")
@@ -96,9 +97,10 @@ def test_truncated_answers_are_drawn_again_where_the_user_says_so(runs: Path) ->
         assert cut > 20
         assert harness(*command).returncode == 0
         assert server.stats().requests == 130
-        said = harness(*command, "--retry", "truncated", "--dry-run").stdout
-        (to_pay,) = [line for line in said.splitlines() if line.startswith("calls to pay")]
-        assert to_pay.split() == ["calls", "to", "pay", str(cut)]
+        if has_run_step("dry_run"):
+            said = harness(*command, "--retry", "truncated", "--dry-run").stdout
+            (to_pay,) = [line for line in said.splitlines() if line.startswith("calls to pay")]
+            assert to_pay.split() == ["calls", "to", "pay", str(cut)]
         ended = harness(*command, "--retry", "truncated")
         assert ended.returncode == 0, ended.stderr
         assert server.stats().requests == 130 + cut
@@ -254,20 +256,6 @@ def test_one_call_that_always_fails_is_an_error_and_not_the_end(runs: Path, tmp_
             assert ended.returncode == 1
             assert ": 1 attempt failed:" in ended.stderr
     assert outcomes(runs) == {"ok": 19, "error": 1}
-
-
-def test_what_arrived_of_a_broken_stream_is_kept_beside_the_error(runs: Path) -> None:
-    options = ("model.backend=anthropic", "decoding={max_tokens: 30000}", "limits.attempts=1")
-    answer = lambda ask, index: "Snow fell on the town.\n" * 50  # noqa: E731
-    faulty = {"faults": {"truncated_body": 1.0}, "fault_on": ["Write: "]}
-    with MockServer(answers=answer, **faulty) as server:
-        url = f"model.base_url={server.url}"
-        ended = harness(*at(server, *options, url, "limit=2"))
-        assert ended.returncode == 1, ended.stderr  # no call has an answer
-    found = list(attempts(runs, "gpt4").values())
-    assert [attempt["outcome"] for attempt in found] == ["error"] * 2
-    assert all(attempt["partial"].startswith("Snow fell on the town.") for attempt in found)
-    assert all(attempt["text"] is None and "broke" in attempt["error"] for attempt in found)
 
 
 def test_a_budget_without_a_price_is_refused_before_any_call(runs: Path) -> None:

@@ -16,7 +16,7 @@ from harness.plugins.mock.wire import MockRequest
 from harness.store.index import read_attempts
 from harness.store.lost_lines import find_loss
 from harness.store.run_folder import RunFolder
-from tests.cli.command import harness
+from tests.cli.command import harness, is_complete
 
 ROWS = 4
 LONG = "no " * 100
@@ -104,12 +104,12 @@ def test_the_newest_answers_are_restored(
         assert before["overall"]["pass_rate"] == 1
         n_lines = len(attempts.read_bytes().splitlines())
         damage(attempts)
-        assert "INCOMPLETE" in harness("show", "mine", env=environment).stdout
+        assert not is_complete("mine", environment)
         ended = harness("run", path, env=environment)
         assert ended.returncode == 0, ended.stderr
         assert figures(tmp_path) == before
         assert server.stats().requests == asked, "a reply was paid for again"
-        assert "INCOMPLETE" not in harness("show", "mine", env=environment).stdout
+        assert is_complete("mine", environment)
         assert len(attempts.read_bytes().splitlines()) == n_lines
 
 
@@ -139,7 +139,7 @@ def test_only_the_rounds_that_were_lost_are_written_again(
         assert {place: lines()[place] for place in kept} == kept
         assert figures(tmp_path) == before
         assert server.stats().requests == asked, "a reply was paid for again"
-        assert "INCOMPLETE" not in harness("show", "mine", env=environment).stdout
+        assert is_complete("mine", environment)
 
 
 def test_a_replaced_answer_is_restored_after_the_rounds_before_it(
@@ -191,12 +191,12 @@ def test_without_the_cache_the_run_stays_incomplete_and_names_the_option(
         ended = harness("run", path, env=environment)
         assert ended.returncode == 1
         assert "INCOMPLETE" in ended.stdout
-        assert "INCOMPLETE" in harness("show", "mine", env=environment).stdout
+        assert not is_complete("mine", environment)
         loss = find_loss(RunFolder(tmp_path / "runs", "mine"), read_attempts(attempts))
         assert loss is not None
         assert "--retry truncated" in loss.remedy
         assert harness(*retry, env=environment).returncode == 0
-        assert "INCOMPLETE" not in harness("show", "mine", env=environment).stdout
+        assert is_complete("mine", environment)
         assert figures(tmp_path)["overall"]["pass_rate"] == 1
 
 
@@ -216,4 +216,4 @@ def test_answers_that_were_never_asked_for_again_are_not_missed(
         assert harness("run", path, env=environment).returncode == 0
         assert figures(tmp_path) == before
         assert server.stats().requests == asked == ROWS + ROWS // 2
-        assert "INCOMPLETE" not in harness("show", "mine", env=environment).stdout
+        assert is_complete("mine", environment)

@@ -4,9 +4,8 @@ import json
 import os
 from pathlib import Path
 
-import pytest
-
-from tests.cli.command import harness, mistake, words
+from tests.cli.command import harness, mistake
+from tests.installed import has_verb
 from tests.rows import QUICKSTART, TASK
 
 SIMULATED = "model={backend: simulated, accuracy: 0.3, gain: 0}"
@@ -24,46 +23,7 @@ def prompt_in_three_ways(folder: Path) -> tuple[dict[str, str], str]:
     return env, ended.stdout
 
 
-@pytest.fixture(scope="module")
-def prompted(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], str]:
-    return prompt_in_three_ways(tmp_path_factory.mktemp("runs"))
-
-
-def test_feedback_that_cannot_help_is_no_better_than_retrying(
-    prompted: tuple[dict[str, str], str],
-) -> None:
-    env, printed = prompted
-    assert f"jsonl: against {PROMPTING}.best_of_4" in printed
-    assert "pass@4 0.746 ± 0.038" in printed
-    runs = [f"{PROMPTING}.{name}" for name in ("best_of_4", "feedback")]
-    ended = harness("compare", *runs, "--format", "json", env=env)
-    (other,) = json.loads(ended.stdout)["others"]
-    found = other["overall"]
-    assert other["marks"] == ["SIMULATED", "pass rate against pass@4"]
-    assert (round(found["first"], 4), round(found["second"], 4)) == (0.7462, 0.7846)
-    assert found["n"] == 130
-    assert found["p_value"] > 0.5
-    single = harness("compare", *runs, "--score", "pass_rate", "--format", "json", env=env)
-    assert json.loads(single.stdout)["others"][0]["overall"]["p_value"] < 0.001
-
-
-def test_a_table_takes_each_runs_own_measure(prompted: tuple[dict[str, str], str]) -> None:
-    ended = harness("table", PROMPTING, "--rows", "", "--format", "markdown", env=prompted[0])
-    assert ended.returncode == 0, ended.stderr
-    assert "pass@4 (inst" in ended.stdout
-    assert "Instances with fewer verdicts are excluded" in ended.stdout
-
-
 TOO_FEW = "has no score 'pass@4'. It needs 4 samples of an instance; this run has 1."
-
-
-@pytest.mark.parametrize("verb", [("compare",), ("table", "--rows", "")])
-def test_too_few_samples_are_refused(
-    verb: tuple[str, ...], prompted: tuple[dict[str, str], str]
-) -> None:
-    name, *option = verb
-    said = mistake(harness(name, PROMPTING, *option, "--score", "pass@4", env=prompted[0]))
-    assert TOO_FEW in words(said)
 
 
 def test_the_measure_of_a_run_may_change(tmp_path: Path) -> None:
@@ -73,7 +33,8 @@ def test_the_measure_of_a_run_may_change(tmp_path: Path) -> None:
     attempts = (tmp_path / "quickstart" / "attempts.jsonl").read_bytes()
     assert harness(*run, "-o", "measure=any@2", env=env).returncode == 0
     assert (tmp_path / "quickstart" / "attempts.jsonl").read_bytes() == attempts
-    assert "any@2" in harness("show", "quickstart", env=env).stdout
+    (listed,) = json.loads(harness("ls", "--format", "json", env=env).stdout)
+    assert listed["measure"] == "any@2"
     for measure in ("pass@5", "pass@0"):
         said = mistake(harness(*run, "-o", f"measure={measure}", env=env))
         assert f"measure: '{measure}' is not one of 4 samples" in said
@@ -95,6 +56,7 @@ def test_a_number_alone_is_the_primary_metric(tmp_path: Path) -> None:
     assert "mean dens 0." in ran.stderr
     assert "pass rate" not in ran.stdout
     assert harness("run", file, "--name", "m", "-o", "measure=dens", env=env).returncode == 0
-    compared = harness("compare", "n", "m", env=env)
-    assert "dens of each sample's last round" in compared.stdout
+    if has_verb("compare"):
+        compared = harness("compare", "n", "m", env=env)
+        assert "dens of each sample's last round" in compared.stdout
     assert "dens" in harness("ls", env=env).stdout

@@ -11,6 +11,7 @@ import pytest
 
 from harness.plugins.mock.server import MockServer
 from tests.cli.command import ROOT, harness, mistake
+from tests.installed import has_verb
 from tests.rows import GPT4_FILE, QUICKSTART, TASK
 
 GPT4 = ("run", GPT4_FILE)
@@ -67,10 +68,11 @@ def test_a_key_of_a_model_that_a_variant_gives_by_name(tmp_path: Path, axis: str
     file, env = tmp_path / "w.yaml", os.environ | {"OPENAI_API_KEY": "k"}
     file.write_text(TASK + f"model: openai/c\n{axis}\n")
     for key, value in {"model.name": "foo", "model.backend": "simulated"}.items():
-        said = mistake(harness("run", file, "--dry-run", "-o", f"{key}={value}", env=env))
+        said = mistake(harness("run", file, "-o", f"{key}={value}", env=env))
         assert f"a': it sets {key}, so an override has no effect." in said, said
-    url = "model.base_url=http://127.0.0.1:9/v1"
-    ended = harness("run", file, "--dry-run", "-o", url, env=env)
+    with MockServer() as server:
+        url = f"model.base_url={server.base_url}"
+        ended = harness("run", file, "--limit", "1", "-o", url, env=env)
     assert ended.returncode == 0, ended.stderr
 
 
@@ -149,13 +151,21 @@ def test_another_configuration_under_the_same_name(tmp_path: Path) -> None:
 
 
 def test_an_unknown_run() -> None:
-    assert "There is no run 'nix'" in mistake(harness("show", "nix"))
+    assert "There is no run 'nix'" in mistake(harness("rm", "nix"))
 
 
-def test_an_unknown_format_is_refused_with_those_that_exist() -> None:
-    ended = harness("compare", "a", "b", "--format", "html")
+FORMATS = [(("ls",), "'json'"), (("compare", "a", "b"), "'markdown'")]
+
+
+@pytest.mark.parametrize(
+    ("words", "valid"), [(words, valid) for words, valid in FORMATS if has_verb(words[0])]
+)
+def test_an_unknown_format_is_refused_with_those_that_exist(
+    words: tuple[str, ...], valid: str
+) -> None:
+    ended = harness(*words, "--format", "html")
     assert ended.returncode == 2
-    assert "'markdown'" in ended.stderr
+    assert valid in ended.stderr
 
 
 def test_errors_that_are_not_listed_are_counted(tmp_path: Path) -> None:
@@ -163,8 +173,12 @@ def test_errors_that_are_not_listed_are_counted(tmp_path: Path) -> None:
     raised = "".join(f"    if prompt == {one!r}:\n        1 / 0\n" for one in "bcdefgh")
     app.write_text(f"def answer(prompt):\n{raised}    return prompt\n")
     rows.write_text("".join(f'{{"prompt": "{one}", "target": "a"}}\n' for one in "abcdefgh"))
-    limits = ("-o", "limits.concurrency=1", "-o", "task.checks=contains")
-    ended = harness("eval", str(rows), "--model", str(app), *limits, cwd=tmp_path)
+    file = tmp_path / "errors.yaml"
+    file.write_text(
+        f"task: {{path: {rows}, checks: contains}}\n"
+        f"model: {{backend: {app}}}\nlimits: {{concurrency: 1}}\n"
+    )
+    ended = harness("run", file, cwd=tmp_path)
     assert ended.stderr.count("  1 x ZeroDivisionError at app.py:") == 5
     assert "  and 2 with other errors\n" in ended.stderr
 

@@ -24,6 +24,7 @@ from harness.plugins.mock.server import MockServer
 from harness.report.text import usd
 from tests.cli.command import COMMAND, NO_BYTECODE, ROOT, begun, harness, mistake
 from tests.cli.test_run import GPT4, attempts, metrics, runs, wait_until
+from tests.installed import has_verb
 
 __all__ = ["runs"]
 
@@ -115,10 +116,11 @@ def test_what_is_paid_is_told_for_the_session_and_for_the_run(runs: Path) -> Non
         second = harness(*words, "--limit", "4")
     paid = metrics(runs, "gpt4")["paid_usd"]
     assert f"paid {usd(paid - once)} in this session, {usd(paid)} in all" in second.stderr
-    status = json.loads((runs / "gpt4/status.json").read_text())
-    assert status["cost_usd"] == pytest.approx(paid)
+    if has_verb("view"):  # which records the state of running sessions
+        status = json.loads((runs / "gpt4/status.json").read_text())
+        assert status["cost_usd"] == pytest.approx(paid)
     assert metrics(runs, "gpt4")["cost_usd"] == paid
-    assert usd(paid) in harness("show", "gpt4").stdout
+    assert usd(paid) in harness("ls").stdout
 
 
 def test_the_command_that_continues_a_fresh_run(runs: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness, mistake
+from tests.installed import has_run_step, has_verb
 
 TASK = "task: {rows: [{prompt: 'A river?', target: Nile}, {prompt: 'A sea?', target: Aral}], "
 MODEL = """
@@ -37,17 +38,21 @@ def test_the_cost_of_recorded_calls(tmp_path: Path, env: dict[str, str]) -> None
     file = tmp_path / "priced.yaml"
     with MockServer() as server:
         file.write_text(JUDGED.replace("URL", server.base_url))
-        planned = harness("run", file, "--dry-run", env=env)
-        assert "no price for answerer (model), judge-model (judges.reader.model)" in planned.stdout
+        if has_run_step("dry_run"):
+            planned = harness("run", file, "--dry-run", env=env)
+            unpriced = "no price for answerer (model), judge-model (judges.reader.model)"
+            assert unpriced in planned.stdout
         assert harness("run", file, env=env).returncode == 0
-        said = mistake(harness(*CHECK, env=env))
-        assert "Set model.price (answerer) and judges.reader.model.price (judge-model)" in said
+        if has_verb("check"):
+            said = mistake(harness(*CHECK, env=env))
+            assert "Set model.price (answerer) and judges.reader.model.price (judge-model)" in said
         lines = (tmp_path / "runs/priced/attempts.jsonl").read_bytes()
         paid = server.stats().requests
         both = ("-o", "model.price={input: 3, output: 5}")
         harness("run", file, *both, env=env)
-        said = mistake(harness(*CHECK, env=env))
-        assert "Set judges.reader.model.price (judge-model), such as" in said
+        if has_verb("check"):
+            said = mistake(harness(*CHECK, env=env))
+            assert "Set judges.reader.model.price (judge-model), such as" in said
         assert metrics(tmp_path)["cost_usd"] is None
         both += ("-o", "judges.reader.model.price={input: 7, output: 11}")
         again = harness("run", file, *both, env=env)
@@ -61,9 +66,12 @@ def test_the_cost_of_recorded_calls(tmp_path: Path, env: dict[str, str]) -> None
         usd = (read * usage["input_tokens"] + written * usage["output_tokens"]) / 1e6
         assert part["cost_usd"] == part["computed_usd"] == pytest.approx(usd)
     assert found["cost_usd"] == pytest.approx(model["cost_usd"] + judge["cost_usd"])
-    assert harness(*CHECK, env=env).returncode == 0
-    shown = harness("show", "priced", env=env).stdout
-    assert "of it computed from tokens at a price set afterwards" in shown
+    if has_verb("check"):
+        assert harness(*CHECK, env=env).returncode == 0
+    assert "of it computed from tokens at a price set afterwards" in again.stdout
+    if has_verb("show"):
+        shown = harness("show", "priced", env=env).stdout
+        assert "of it computed from tokens at a price set afterwards" in shown
     assert "≈: computed from recorded tokens" in harness("ls", env=env).stdout
 
 

@@ -20,7 +20,8 @@ import pytest
 
 from harness.plugins.mock.server import MockServer
 from harness.records import Reply
-from tests.cli.command import COMMAND, ROOT, begun, harness, mistake
+from tests.cli.command import COMMAND, ROOT, begun, harness, is_complete, mistake
+from tests.installed import has_backend, has_run_step
 from tests.rows import GPT4_FILE, QUICKSTART, TASK
 
 GPT4 = ("run", GPT4_FILE)
@@ -76,7 +77,10 @@ def test_a_finished_run_needs_no_key(runs: Path, tmp_path: Path) -> None:
         task = {"rows": [{"prompt": "1?", "checks": [{"judge": "fit", "criteria": ["Is it?"]}]}]}
         judges = [{"name": "yes_no", "as": "fit", "model": judge}]
         file = tmp_path / "one.yaml"
-        for backend, url in (("openai", server.base_url), ("anthropic", server.url)):
+        urls = {"openai": server.base_url, "anthropic": server.url}
+        for backend, url in urls.items():
+            if not has_backend(f"backend: {backend}"):
+                continue
             model = {**judge, "backend": backend, "base_url": url, "api_key_env": "MODEL_KEY"}
             tree = {"task": task, "model": model, "judges": judges, "decoding": {"max_tokens": 9}}
             file.write_text(json.dumps(tree))
@@ -201,26 +205,8 @@ def test_ctrl_c_stops_a_run_that_never_waits(runs: Path) -> None:
     assert found["n_samples"] < 130 * 100
     assert found["complete"] is False
     assert found["n_planned"] == 130 * 100
-    assert "INCOMPLETE" in harness("show", "quickstart").stdout
+    assert not is_complete("quickstart")
     assert "of 13,000" in harness("ls").stdout
-
-
-def test_another_seed_makes_new_calls_even_if_the_provider_accepts_no_seed(
-    runs: Path, tmp_path: Path
-) -> None:
-    file = tmp_path / "rows.yaml"
-    rows = [{"id": f"r{n}", "prompt": f"{n}?", "target": "x"} for n in range(3)]
-    task = {"name": "jsonl", "rows": rows, "checks": ["contains"]}
-    calls = []
-    with MockServer() as server:
-        model = {"backend": "anthropic", "name": "m", "base_url": server.url}
-        content = {"task": task, "model": model, "decoding": {"max_tokens": 9}}
-        file.write_text(json.dumps(content))
-        for name, seed in (("one", 1), ("two", 2), ("again", 2)):
-            ended = harness("run", file, "--name", name, "-o", f"seed={seed}")
-            assert ended.returncode == 0, ended.stderr
-            calls.append(server.stats().answered)
-    assert calls == [3, 6, 6]
 
 
 def test_a_corrected_mistake_is_no_other_run(runs: Path) -> None:
@@ -284,7 +270,7 @@ def test_kill_9_loses_no_reply_and_pays_none_twice(
             for digest, count in recorded.items():
                 assert asked[digest].requests == count, "asked for again"
             recorded = {digest: asked[digest].requests for digest in digests()}
-            assert harness("show", "gpt4").returncode == 0
+            assert harness("ls").returncode == 0
         assert harness(*command).returncode == 0
         asked = server.bodies()
         assert len(recorded) > 100 * kills
@@ -333,8 +319,9 @@ def test_variants_do_not_take_the_name_of_another_run(runs: Path) -> None:
     assert refused.returncode == 1
     assert "There is a run named 'one'" in refused.stderr
     assert not list(runs.glob("one.*"))
-    planned = harness(*both, "--dry-run")
-    assert planned.returncode == 0, planned.stderr
+    if has_run_step("dry_run"):
+        planned = harness(*both, "--dry-run")
+        assert planned.returncode == 0, planned.stderr
 
 
 def test_ctrl_c_with_nothing_left_of_a_variant_begins_no_other(runs: Path, tmp_path: Path) -> None:
@@ -397,12 +384,12 @@ def test_no_file_of_a_run_holds_a_secret(runs: Path) -> None:
 def test_a_run_that_grew_and_was_killed_is_not_complete(runs: Path) -> None:
     command = ("run", QUICKSTART, "-o", "model.latency_s=0.05", "-o", "samples=1")
     assert harness(*command, "--limit", "13").returncode == 0
-    assert "INCOMPLETE" not in harness("show", "quickstart").stdout
+    assert is_complete("quickstart")
     process = begun(*command)
     wait_for_lines(runs / "quickstart" / "attempts.jsonl", 40)
     process.kill()
     process.communicate()
-    assert "INCOMPLETE" in harness("show", "quickstart").stdout
+    assert not is_complete("quickstart")
     assert "of 130" in harness("ls").stdout
     assert harness(*command).returncode == 0
     assert metrics(runs, "quickstart")["complete"] is True
@@ -418,19 +405,28 @@ def test_where_the_progress_goes_does_not_decide_how_a_run_ends(runs: Path) -> N
     assert b"word01" in process.stdout
 
 
+REASONS = """
+from harness.plugin import Backend
+from harness.records import Reply
+
+class Application(Backend):
+    features = frozenset({"max_tokens"})
+    endpoint = "app"
+    cacheable = False
+
+    async def generate(self, request):
+        number = int(request.messages[0].content[0])
+        return Reply("a", ["stop", "weather", "length"][number])
+"""
+
+
 def test_answers_with_a_finish_reason_are_retried(runs: Path, tmp_path: Path) -> None:
-    reasons = ["stop", "weather", "length"]
-    rows, answers, file = (tmp_path / name for name in ("rows.jsonl", "answers.jsonl", "r.yaml"))
+    rows, app, file = (tmp_path / name for name in ("rows.jsonl", "app.py", "r.yaml"))
+    app.write_text(REASONS)
     rows.write_text("".join(f'{{"question": "{n}?", "target": "a"}}\n' for n in range(3)))
-    answers.write_text(
-        "".join(
-            f'{{"prompt": "{number}?", "rounds": [{{"text": "a", "finish_reason": "{reason}"}}]}}\n'
-            for number, reason in enumerate(reasons)
-        )
-    )
     file.write_text(
         f"task: {{name: jsonl, path: {rows}, prompt: '{{{{ question }}}}', checks: [contains]}}\n"
-        f"model: {{backend: replay, name: m, path: {answers}}}\n"
+        f"model: {{backend: {app}}}\n"
     )
     for retried, lines in (([], 3), ([], 3), (["--retry", "weather"], 4), (["--retry", "ok"], 4)):
         ended = harness("run", file, *retried)

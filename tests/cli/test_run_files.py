@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from tests.cli.command import harness, mistake
+from tests.installed import has_verb
 
 
 def on(folder: Path) -> dict[str, str]:
@@ -31,18 +32,22 @@ def test_a_run_of_rows_in_its_file_finds_its_check_from_any_folder(tmp_path: Pat
     mine.mkdir()
     elsewhere.mkdir()
     (mine / "check.py").write_text('def check(text: str) -> bool:\n    return text == "hi"\n')
-    (mine / "answers.jsonl").write_text('{"instance": "a", "rounds": [{"text": "hi"}]}\n')
+    (mine / "app.py").write_text('def app(prompt: str) -> str:\n    return "hi"\n')
     (mine / "own.yaml").write_text(
-        "task: {rows: [{id: a, prompt: q}], checks: [./check.py]}\n"
-        "model: {backend: replay, path: answers.jsonl, match: instance}\n"
+        "task: {rows: [{id: a, prompt: q}], checks: [./check.py]}\nmodel: {backend: ./app.py}\n"
     )
     for command in (
         ("run", "mine/own.yaml"),
-        ("score", "own"),
+        *([("score", "own")] if has_verb("score") else []),
         ("run", "runs/own/config.yaml", "--name", "again"),
     ):
         ended = harness(*command, cwd=tmp_path, env=on(tmp_path))
         assert ended.returncode == 0, ended.stderr
     (elsewhere / "check.py").write_text("def check(text: str) -> bool:\n    return False\n")
+    again = ("run", tmp_path / "runs/own/config.yaml", "--name", "third")
+    refused = mistake(harness(*again, cwd=elsewhere, env=on(tmp_path)))
+    assert "There are two different files './check.py'" in refused
+    if not has_verb("score"):
+        return
     refused = mistake(harness("score", "own", cwd=elsewhere, env=on(tmp_path)))
     assert "There are two different files './check.py'" in refused

@@ -1,10 +1,14 @@
 """The estimated cost of judges."""
 
 from functools import partial
+from pathlib import Path
+
+import pytest
 
 from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness
-from tests.cli.test_jsonl_judged import Run, planned, run, server
+from tests.cli.test_jsonl_judged import ROWS, Run, planned, run, server
+from tests.cli.test_judges import judge, run_file
 
 __all__ = ["run", "server"]
 
@@ -44,3 +48,29 @@ def test_a_dry_run_counts_the_judges_calls_with_those_of_the_model(
     assert server.stats().requests == 2 * paid - 4
     more = plan("--name", "more", "-o", "samples=2")
     assert "calls to pay at most 8: 4 for answers, at most 4 for judges" in more
+
+
+def test_the_dry_run_asks_no_judge(
+    server: MockServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_RUNS_DIR", str(tmp_path / "runs"))
+    ended = harness("run", run_file(tmp_path, server, judge(server)), "--dry-run")
+    assert ended.returncode == 0, ended.stderr
+    assert server.stats().requests == 0
+
+
+def test_a_dry_run_counts_the_calls_of_the_judges_that_rows_name(
+    run: Run, server: MockServer
+) -> None:
+    assert "judge kind judge-kind: at most 4 calls" in planned(run, run.file())
+    assert server.stats().requests == 0
+    run.harness("run", run.file())
+    assert "judge kind judge-kind: 0 calls" in planned(run, run.file())
+
+
+def test_a_dry_run_counts_the_calls_of_a_judge_that_no_row_names(run: Run) -> None:
+    rows = [{**row, "criteria": "It is brief."} for row in ROWS]
+    file = run.file(rows, judges=[run.judge("kind"), run.judge("brief")])
+    plan = planned(run, file)
+    assert "judge kind judge-kind: at most 4 calls" in plan
+    assert "judge brief judge-brief: at most 8 calls" in plan

@@ -208,7 +208,7 @@ def refuse_other_than_junit(text: str) -> None:
     schema.validate(text)
 
 
-SCORE = "reader.correct"  # of a judge that does not decide
+SCORE = "reader.strict"  # of a judge that does not decide
 
 
 @pytest.fixture(scope="module")

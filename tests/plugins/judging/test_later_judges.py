@@ -38,7 +38,7 @@ def test_a_finished_run_is_judged_by_another_judge_once(
     ended = harness("judge", "letters", "--judge", file)
     assert ended.returncode == 0, ended.stderr
     assert f"later: {QUESTIONS} answers judged" in ended.stderr
-    assert metrics(runs)["scores"]["later.correct"]["n"] == QUESTIONS
+    assert metrics(runs)["scores"]["later.strict"]["n"] == QUESTIONS
     assert server.stats().requests == asked + QUESTIONS
     again = harness("judge", "letters", "--judge", file)
     assert again.returncode == 0, again.stderr
@@ -48,7 +48,7 @@ def test_a_finished_run_is_judged_by_another_judge_once(
     assert (runs / "letters" / "attempts.jsonl").read_bytes() == before
     assert metrics(runs)["overall"] == rate
     assert harness("run", run_file(tmp_path, server)).returncode == 0, "the run is the same"
-    assert metrics(runs)["scores"]["later.correct"]["n"] == QUESTIONS
+    assert metrics(runs)["scores"]["later.strict"]["n"] == QUESTIONS
 
     file.write_text(json.dumps(judge(server, "judge-9", max_tokens=9) | {"as": "later"}))
     said = mistake(harness("judge", "letters", "--judge", file))

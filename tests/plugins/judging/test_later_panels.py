@@ -10,7 +10,15 @@ import pytest
 
 from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness, mistake
-from tests.cli.test_panels import INSTANCES, NO, answer, content, overall, said, write
+from tests.plugins.judging.test_run_panels import (
+    INSTANCES,
+    NO,
+    answer,
+    content,
+    overall,
+    said,
+    write,
+)
 
 
 @pytest.fixture(scope="module")

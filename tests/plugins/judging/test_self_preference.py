@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from tests.cli.command import harness
-from tests.cli.test_self_preference import judged_runs
+from tests.plugins.judging.test_run_self_preference import judged_runs
 
 
 def test_validations_tell_it(tmp_path: Path) -> None:

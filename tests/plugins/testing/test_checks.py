@@ -34,6 +34,7 @@ from harness.records import (
     Usage,
 )
 from tests.conftest import Scripted, Sums
+from tests.installed import has_backend
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "example_plugin"))
 from harness_example.parrot import ParrotBackend
@@ -753,9 +754,10 @@ def test_errors_that_the_backend_over_http_raises_are_right() -> None:
     assert check_backend(Scripted(lambda _: "4"), at=OverHttp) == []
 
 
-@pytest.mark.parametrize(
-    "name", ["anthropic", "gemini", "openai", "openai_completions", "openai_responses"]
-)
+OVER_HTTP = ["anthropic", "gemini", "openai", "openai_completions", "openai_responses"]
+
+
+@pytest.mark.parametrize("name", [one for one in OVER_HTTP if has_backend(f"backend: {one}")])
 def test_the_built_in_backends_over_http_treat_errors_and_keys_right(name: str) -> None:
     given: dict[str, Any] = {"secret": lambda _: "the-test-key", "model": "small"}
     given |= {"concurrency": 4, "timeout_s": 10, "reply_mb": 1}
