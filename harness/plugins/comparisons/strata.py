@@ -71,9 +71,9 @@ def mean_of_groups(
     f = np.full(len(v), inf)
     np.minimum.at(f, term, degrees[stratum])
     size = np.bincount(of_cluster)
-    own = np.bincount(term[first_value]) == 1  # neither merged nor the pooled single clusters
-    donor_degrees = np.where(own & (size > 1), f, 0)
-    small = own & (size < SMALL_GROUP)
+    separate = np.bincount(term[first_value]) == 1  # neither merged nor the pooled single clusters
+    donor_degrees = np.where(separate & (size > 1), f, 0)
+    small = separate & (size < SMALL_GROUP)
     if donor_degrees.any() and small.any():
         pooled = (v * size * donor_degrees).sum() / donor_degrees.sum()
         borrowed = (pooled / size[small]).sum()

@@ -79,8 +79,8 @@ class GateResult:
     def of(cls, run: RunResult, bounds: Mapping[str, Any]) -> GateResult:
         """Decide on a run, given the keys of the section ``check`` that replace its run file's."""
         section = check_section(run.config, bounds, "min={'pass_rate': 0.9}")
-        named = run_named if bounds.get("baseline") else recorded_baseline
-        find = partial(named, settings=Settings())
+        find_run = run_named if bounds.get("baseline") else recorded_baseline
+        find = partial(find_run, settings=Settings())
         [gate] = check_runs([(run.folder, section)], find)
         return cls(gate)
 

@@ -77,8 +77,8 @@ def check(
     for folder, run in find_runs_and_files(runs, settings):
         checks.append((folder, check_section(run, options)))
     by_user = bool(baseline) or all(map(is_run_file, runs))
-    named = run_named if by_user else recorded_baseline
-    gates = check_runs(checks, partial(named, settings=settings, inputs=True))
+    find = run_named if by_user else recorded_baseline
+    gates = check_runs(checks, partial(find, settings=settings, inputs=True))
     if not any(gate.decisions for gate in gates):
         raise ConfigError("The baseline is compared with itself.", "Name another run.")
     if form == "junit":

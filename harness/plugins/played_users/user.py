@@ -102,8 +102,8 @@ class PlayedTurns:
         over = turn is None
         fields["feedback"] = turn
         fields["turns"] = answer.origin.round + (not over)
-        asked = self.task.at_played_turn(self.instance, answer.messages, last=over)
-        await answer.score(asked, **fields)
+        at_turn = self.task.at_played_turn(self.instance, answer.messages, last=over)
+        await answer.score(at_turn, **fields)
         return turn
 
     async def _ask(

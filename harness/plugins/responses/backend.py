@@ -112,14 +112,14 @@ class OpenAIResponsesBackend(OpenAIBackend):
 
     def body(self, request: Request) -> Mapping[str, Any]:
         """Return the body of a request's HTTP request."""
-        wanted = request.decoding.logprobs
-        include = ["message.output_text.logprobs"] if wanted is not None else []
+        n_top = request.decoding.logprobs
+        include = ["message.output_text.logprobs"] if n_top is not None else []
         if "reasoning" in request.decoding.extra or REASONING.match(request.model):
             include.append("reasoning.encrypted_content")
         items = [item for message in request.messages for item in _items(message)]
         body: dict[str, Any] = {"input": items, "store": False, **self.parameters(request)}
-        if wanted is not None:
-            body = {"top_logprobs": wanted, **body}
+        if n_top is not None:
+            body = {"top_logprobs": n_top, **body}
         return {"include": include, **body} if include else body
 
     def parameters(self, request: Request) -> dict[str, Any]:
@@ -133,27 +133,27 @@ class OpenAIResponsesBackend(OpenAIBackend):
 
     def reply(self, content: bytes, request: Request) -> Reply:
         """Return the reply in a response's content."""
-        found = bodies.read(content, _Response)
-        reason = _finish(found)
-        messages = [item for item in found.output if item.type == "message"]
+        response = bodies.read(content, _Response)
+        reason = _finish(response)
+        messages = [item for item in response.output if item.type == "message"]
         spoken = [item.content or [] for item in messages if item.phase != "commentary"]
         answers = [part for parts in spoken for part in parts]
         text = "".join(bodies.text_of(part.text) for part in answers if part.type == "output_text")
         refusals = [bodies.text_of(part.refusal) for part in answers if part.type == "refusal"]
         if refusals and not text:
             text, reason = "".join(refusals), "refusal"
-        called = [item for item in found.output if item.type == "function_call"]
+        called = [item for item in response.output if item.type == "function_call"]
         calls = ((item.name, item.arguments) for item in called)
         text, reason = bodies.with_tool_calls(text, reason, calls)
-        usage = bodies.usage_of(found.usage, _Usage)
+        usage = bodies.usage_of(response.usage, _Usage)
         return Reply(
             text,
             reason,
             usage.record() if usage else None,
-            found.model,
-            reasoning=_reasoning(found.output),
-            tier=bodies.tier(found.service_tier),
-            reasoning_state=_state(found.output, content),
+            response.model,
+            reasoning=_reasoning(response.output),
+            tier=bodies.tier(response.service_tier),
+            reasoning_state=_state(response.output, content),
             logprobs=_logprobs(answers) if request.decoding.logprobs is not None else None,
         )
 
@@ -162,14 +162,14 @@ def _finish(response: _Response) -> str:
     """Return the finish reason of a response, or raise a CallError if it has no answer."""
     if response.status == "failed":
         error = response.error or _Error()
-        said = f"The response failed: {error.message or error.code or 'no explanation'}"
-        raise responses.from_code(error.code or "server_error", said)
+        problem = f"The response failed: {error.message or error.code or 'no explanation'}"
+        raise responses.from_code(error.code or "server_error", problem)
     if response.status == "incomplete":
         reason = (response.incomplete_details or _Incomplete()).reason or "incomplete"
         return INCOMPLETE.get(reason, reason)
     if response.status != "completed":
-        said = f"The server returned a response whose status is {response.status!r}."
-        raise TransientError(said, kind="interrupted")
+        problem = f"The server returned a response whose status is {response.status!r}."
+        raise TransientError(problem, kind="interrupted")
     return "stop"
 
 
@@ -198,5 +198,5 @@ def _reasoning(output: list[_Item]) -> str | None:
 
 def _logprobs(answers: list[_Content]) -> Any:
     lists = [part.logprobs for part in answers if isinstance(part.logprobs, list)]
-    tokens = [token for one in lists for token in one]
+    tokens = [token for token_list in lists for token in token_list]
     return bodies.logprobs_in({"content": tokens}) if lists else None

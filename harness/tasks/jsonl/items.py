@@ -417,3 +417,15 @@ class Conversations(Task[JsonlItem]):
         """Return a row as of a turn: the conversation so far, and the checks of the next answer."""
         item = instance.data if last else instance.data.before or instance.data
         return replace(instance, data=replace(item, messages=tuple(messages)))
+
+
+def optional_template(text: str | None, option: str) -> Template | None:
+    """Return the template in an option of the task, or None if it is not set."""
+    return None if text is None else Template(text, f"task.{option}")
+
+
+def refuse_options(template: Template, row: Row) -> None:
+    """Raise DataInvalid if a prompt shows options that only ``task.choices`` makes."""
+    if "options" in template.names - row.keys() and "choices" in row:
+        problem = "task.prompt has {{ options }}, and task.choices is not set."
+        raise DataInvalid(problem, "Write task.choices: {by: letter}.")

@@ -57,7 +57,9 @@ from harness.tasks.jsonl.items import (
     chained,
     first_of,
     groups_of,
+    optional_template,
     parser_warnings,
+    refuse_options,
     schema_constraint,
     target_forms,
     turn_rows,
@@ -113,10 +115,10 @@ class RowsTask(Conversations):
         self._shared = read_checks(located(checks or [], locate), "task.checks", judges or ())
         self._rules = Rules(self._shared)
         self._judges = JudgeChecks(self._shared, judges, panels, self._rows)
-        self._prompt = _template(prompt, "prompt")
-        self._system = _template(system, "system")
-        self._feedback = _template(feedback, "feedback")
-        self._gold = _template(gold, "gold")
+        self._prompt = optional_template(prompt, "prompt")
+        self._system = optional_template(system, "system")
+        self._feedback = optional_template(feedback, "feedback")
+        self._gold = optional_template(gold, "gold")
         self._labels = groups or []
         self._adapt = adapt
         self._users = Users(user)
@@ -221,10 +223,8 @@ class RowsTask(Conversations):
                 if field in row:
                     problem = f"the row has {field!r}, and task.prompt is set."
                     raise DataInvalid(problem, "Keep one.")
-            unset = template.names - row.keys()
-            if self._choices is None and "options" in unset and "choices" in row:
-                problem = "task.prompt has {{ options }}, and task.choices is not set."
-                raise DataInvalid(problem, "Write task.choices: {by: letter}.")
+            if self._choices is None:
+                refuse_options(template, row)
             turns: tuple[Message, ...] = (Message("user", template.render(row)),)
             template.refuse_single_braces(row)
         elif "turns" in row:
@@ -488,10 +488,6 @@ class RowsTask(Conversations):
             return self.score(instance, text)
         except Unparseable:
             return None
-
-
-def _template(text: str | None, option: str) -> Template | None:
-    return None if text is None else Template(text, f"task.{option}")
 
 
 def _hash(value: Any) -> str:
