@@ -159,7 +159,12 @@ def find_loss(folder: RunFolder, attempts: AttemptTable) -> Loss | None:
                 message = f"{folder.name}: {name} has {count_of(copies, 'line')} twice."
                 return Loss(1, message, "To remove the copies, run the run file again.")
             return Loss(1, f"{message}it may have lines of another run.", _RESTORE)
-    return None if states else _lost_judgements(folder, attempts, manifest)
+    if states:
+        return None
+    if manifest.get("sealed"):  # such a run's files were recorded when its session ended
+        problem = f"{folder.name}: manifest.json was changed: it does not describe the run's files."
+        return Loss(1, problem, f"Restore it, or start a new run: {option('fresh')}.")
+    return _lost_judgements(folder, attempts, manifest)
 
 
 def needs_rescoring(manifest: Mapping[str, Any], lost: Collection[str]) -> bool:

@@ -85,11 +85,20 @@ async def test_lost_judgements_are_reported_and_repeated(
 async def test_judgements_that_an_earlier_version_recorded_are_not_all_lost(tmp_path: Path) -> None:
     folder = await run(tmp_path)
     manifest = folder.read_manifest()
-    del manifest["files"]
+    del manifest["files"], manifest["sealed"]
     folder.manifest.write_text(json.dumps(manifest))
     assert not loss(folder)
     (folder.path / "judgements.jsonl").unlink()
     assert loss(folder).endswith("judgements are lost.")
+
+
+async def test_a_manifest_that_no_longer_describes_the_files_is_noticed(tmp_path: Path) -> None:
+    folder = await run(tmp_path)
+    manifest = folder.read_manifest()
+    del manifest["files"]
+    folder.manifest.write_text(json.dumps(manifest))
+    assert "manifest.json was changed" in loss(folder)
+    assert not measure(folder).complete
 
 
 @pytest.mark.parametrize("content", [None, "{}"])

@@ -109,6 +109,7 @@ def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
         try:
             _write(new, folders)
             _aggregate(new, settings)
+            new.update_manifest({KEY: file_states(new.path, (*GROWING, *SETTINGS))})
             metrics = measure(new)
             write_whole(new.metrics, to_json(metrics))
             names = (*GROWING, *SETTINGS, *RESULTS)
