@@ -27,6 +27,7 @@ from harness.plugins.batches.provider import BatchSection, batch_provider
 from harness.ports import Backend
 from harness.records import Reply, Request
 
+READING_S = 3.0  # how long a run that stops goes on reading its batches
 QUIET_S = 1.0  # seconds without a further call after which a wave is complete, at most ``poll_s``
 
 
@@ -92,13 +93,14 @@ class BatchLane(LaterCalls):
     async def aclose(self) -> None:
         """Finish the current step, such as creating a batch, and release the claims on batches.
 
-        If the run is stopping, what is being read of batches is left to the next session.
+        If the run is stopping, what takes long to read is left to the next session.
         If a call has cost more than its maximum, the run's batches are cancelled.
         """
         self._closing = True
         self._wake.set()
         if self._task is not None:
             if self._is_looking and self.stop.requested:
+                await asyncio.wait([self._task], timeout=READING_S)
                 self._task.cancel()
             await asyncio.wait([self._task])
         budget = self.jobs.budget

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import harness
-from tests.engine.test_every_path import CASES, recording, run_files
+from tests.engine.test_every_path import CASES, run_files
+from tests.plugins.replay.test_every_path import recording
 
 
 def test_answers_scored_by_earlier_rules_are_not_mixed_in_silence(
