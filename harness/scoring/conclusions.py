@@ -342,6 +342,13 @@ _RECONSIDERED = re.compile(  # at the beginning of a sentence after the answer
     r"(?!.{0,300}\b(?:yes|checks?\s+out|confirm\w*|is\s+(?:right|correct|fine|good))\b)",
     re.I | re.S,
 )
+_CORRECTED = re.compile(  # at the beginning of a sentence after the answer
+    r"(?:(?<=[.!?\n。)}*`])|\A)[^\w\n]{0,10}(?:(?:oh|ah|well|but),?\s+)?"
+    r"(?:oops|no,?\s+wait|wait,?\s+no|(?:my\s+)?apologies|I\s+(?:do\s+)?apologi[sz]e"
+    r"|(?:or\s+)?rather(?!\s+than)|I\s+mean(?=[\s:,])(?!\s+to\b)|let\s+me\s+(?:correct|fix)"
+    r"|I\s+(?:need|have)\s+to\s+(?:correct|re-?check)|revised(?=\s*:)|upon\s+review|looking\s+back)\b",
+    re.I,
+)
 _OWN_MISTAKE = re.compile(
     r"\bI\s+(?:retract|withdraw|take\s+(?:that|it)\s+back|(?:was|am)\s+(?:wrong|mistaken)"
     r"|made\s+an?\s+(?:\w+\s+)?(?:mistake|error))\b|\bscratch\s+that\b|\bcorrection\s*:"
@@ -387,7 +394,7 @@ def is_retracted(text: str, end: int) -> bool:
     """
     if _IN_DOUBT.match(text, end):
         return True
-    patterns = (_RETRACTION, _RECONSIDERED, _TAKEN_BACK)
+    patterns = (_RETRACTION, _RECONSIDERED, _TAKEN_BACK, _CORRECTED)
     return any(pattern.search(text, end) for pattern in patterns)
 
 

@@ -101,6 +101,32 @@ def test_another_answer_after_the_last_json_object_makes_a_reply_unparseable(res
         way.read(f'{{"result": "10"}}\n\n{rest}')
 
 
+CORRECTIONS = """
+Oops, 15! | No wait, it's 15. | Apologies, it should be 15. | I need to correct myself: 15.
+Or rather 15. | Rather, 15. | I mean 15. | Let me correct that: 15 | Revised: 15
+Upon review, the value should be 15. | I apologize for the error above; the total is 15.
+Looking back, I miscounted. It's 15. | Let me fix that. 15 it is. | Oh no, wait, 15.
+"""
+
+
+@pytest.mark.parametrize(
+    "rest", [text.strip() for line in CORRECTIONS.strip().splitlines() for text in line.split("|")]
+)
+@pytest.mark.parametrize(
+    ("way", "answer"),
+    [
+        ({"regex": r"Answer: (\w+)", "take": "last"}, "Answer: 12. "),
+        ({"regex": r"#### (\d+)", "take": "last"}, "#### 12\n"),
+        ({"json": "result"}, '{"result": 12}\n\n'),
+        ({"number": "last"}, "The answer is 12. "),
+    ],
+)
+def test_every_extraction_reads_corrections(way: dict[str, Any], answer: str, rest: str) -> None:
+    assert extraction(way, "task.extract").read(answer) == "12"
+    with pytest.raises(Unparseable):
+        extraction(way, "task.extract").read(answer + rest)
+
+
 @pytest.mark.parametrize(
     "rest",
     [
