@@ -17,8 +17,6 @@ from typer.core import TyperCommand
 
 import harness
 from harness.cli.verbs import SETTINGS, CommandGroup, all_verbs, find_verb, load_verb, placed
-from harness.errors import HarnessError
-from harness.execution import executing
 from harness.plugin import Verb
 
 FIRST_STEPS = """First steps:
@@ -47,6 +45,8 @@ class _Verb(TyperCommand):
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:  # typer does not export the class
         """Import the verb and return its context."""
+        from harness.execution import executing  # not needed for --help
+
         name = str(self.name)
         verb = find_verb(name)
         assert verb is not None
@@ -177,6 +177,8 @@ def _options(
 
 def main() -> None:
     """Run the command line. A user's mistake leads to a message, not a traceback."""
+    from harness.errors import HarnessError  # not needed for --help, which ends in `app`
+
     _repair_streams()
     try:
         app()

@@ -16,7 +16,6 @@ import typer
 from typer.core import TyperGroup
 
 from harness.declarations import DISTRIBUTION, declarations, declared_views, described
-from harness.errors import ConfigError, HarnessError, nearest
 from harness.plugin import Verb
 
 RUN_NAMES = "harness.cli.completion:run_names"
@@ -96,6 +95,8 @@ def load_verb(name: str, verb: Verb) -> Any:
         function = placed(verb.place)
         return function if isinstance(function, typer.Typer) else documented(function)
     except Exception as error:  # a third party's module may raise anything
+        from harness.errors import ConfigError, HarnessError
+
         module = verb.place.partition(":")[0]
         packages = {
             member.package
@@ -143,6 +144,8 @@ class CommandGroup(TyperGroup):
         """Resolve a command as Click does, with a better error for an unknown one."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
+            from harness.errors import nearest
+
             remedy = nearest(name, self.list_commands(ctx))
             if self.headings() and not remedy.startswith("Did you mean"):
                 remedy = "harness --help lists the commands."  # there are too many to list here
