@@ -19,8 +19,11 @@ from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import Row, converted, read_all, turns_of
 from harness.errors import DataInvalid, raised_as
 from harness.plugins.benchmarks.ifeval import instructions as verifiable
-from harness.plugins.benchmarks.ifeval.instructions import Verdicts, VerifiableInstruction
-from harness.plugins.benchmarks.ifeval.instructions.texts import splitter
+from harness.plugins.benchmarks.ifeval.instructions import (
+    Verdicts,
+    VerifiableInstruction,
+    splitter,
+)
 from harness.ports import PaperTable, TableFigure, Task
 from harness.records import Instance, Message, Score
 from harness.scoring.patterns import PatternTooSlow
