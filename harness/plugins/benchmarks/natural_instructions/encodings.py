@@ -25,7 +25,6 @@ from harness.plugins.benchmarks.natural_instructions.loading import (
     NaturalTask,
 )
 from harness.plugins.benchmarks.natural_instructions.overlap import bare
-from harness.ports import Claim
 
 POSITIVE = "Positive Examples Full Only"
 POSITIVE_EXPLAINED = "Positive Examples Full Explanations"
@@ -158,21 +157,6 @@ _ALL = Instruction("title", "definition", "prompt", "avoid", "emphasis", (_SAMPL
 _WORDED = [field for field in FIELDS if field != ALTERNATING]  # it adds no wording
 # Hash of the chat form's wording, on which a run's prompts depend.
 WORDING = hashlib.sha256(chat(_ALL, _WORDED, "text", (_SAMPLE,)).encode()).hexdigest()
-
-ACL = "Mishra et al. 2022, abstract (ACL)"
-V1 = "Mishra et al. 2021, abstract (arXiv 2104.08773v1)"
-
-_BENEFIT = "models benefit from instructions"
-CLAIMS = (
-    Claim(_BENEFIT, ACL, "more", label(["Definition", "Prompt"]), label(["Prompt"])),
-    Claim(_BENEFIT, ACL, "more", label(["Prompt", POSITIVE]), label([POSITIVE])),
-    Claim(
-        "the extent of their gains varies across different fields of instructions",
-        V1,
-        "rows_differ",
-    ),
-    Claim("and also depends on the task being solved", V1, "groups_differ"),
-)
 
 # By field: a short name; positive examples with and without explanations share one.
 SHORT = dict.fromkeys((POSITIVE, POSITIVE_EXPLAINED), "Positive Examples")

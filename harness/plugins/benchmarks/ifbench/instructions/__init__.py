@@ -22,8 +22,8 @@ from harness.plugins.benchmarks.ifeval.instructions import (
     InstructionTable,
     instruction_plugins,
 )
-from harness.plugins.benchmarks.ifeval.task import FIGURES, IFEvalTask
-from harness.ports import PaperTable
+from harness.plugins.benchmarks.ifeval.task import IFEvalTask
+from harness.ports import read_paper
 
 IFBENCH: Mapping[str, Check] = formats.CHECKS | words.CHECKS
 TRAINING: Mapping[str, Check] = training.CHECKS
@@ -89,8 +89,6 @@ class IFBenchTask(IFEvalTask):
             that misread some answers, and counts the verdicts that this changes.
     """
 
-    table = PaperTable(
-        rows="", columns="", figures=FIGURES, source="Pyatkin et al. 2025 (arXiv 2507.02833)"
-    )
+    table = read_paper(__file__, "../paper.yaml").table
     _public: ClassVar[str] = "ifbench/IFBench_test.jsonl"
     _builtin: ClassVar[Path] = Path(__file__).parents[1] / "builtin.jsonl"
