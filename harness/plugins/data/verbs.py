@@ -20,8 +20,7 @@ from harness.errors import ConfigError, DataMissing
 from harness.plugin_loader import Kind, kind
 from harness.plugins.data import documents
 from harness.plugins.data.documents import criteria_document, data_document
-from harness.plugins.data.fetch import summary
-from harness.plugins.data.published import install
+from harness.plugins.data.fetch import install, summary
 from harness.ports import Task, overrides
 from harness.terminal.console import output, say, show, show_listing, write
 

@@ -29,7 +29,7 @@ from harness.errors import (
     raised_as,
 )
 from harness.prompts import Template
-from harness.tasks.jsonl.question_form import QuestionForm
+from harness.tasks.jsonl.items import QuestionForm
 from harness.tasks.jsonl.rows_task import RowsTask
 
 MOST_KEPT = 20_000  # rows of a data set that are kept in memory

@@ -26,7 +26,7 @@ from harness.plugin_loader import Kind
 from harness.plugins.comparisons.comparable import read_run, refuse_incomparable
 from harness.plugins.comparisons.judge_verdicts import judges_with_verdicts, read_answers
 from harness.plugins.comparisons.run_differences import differing
-from harness.plugins.data.published import fetch_prompts
+from harness.plugins.data.fetch import fetch_prompts
 from harness.plugins.estimates.confirm import confirm_calls
 from harness.plugins.judging import error_labels, later_judge
 from harness.plugins.judging.references import (

@@ -9,8 +9,7 @@ from typing import Any, Literal, TypeAlias, cast
 from harness.datasets.folder import DataFolder
 from harness.datasets.rows import Row, RowFile
 from harness.plugin_loader import Kind
-from harness.tasks.jsonl.items import RowPreset
-from harness.tasks.jsonl.question_form import QuestionForm
+from harness.tasks.jsonl.items import QuestionForm, RowPreset
 from harness.tasks.jsonl.rows_task import RowsTask
 
 EXAMPLE = Path(__file__).with_name("example.jsonl")

@@ -53,8 +53,10 @@ from harness.tasks.jsonl.items import (
     JsonlItem,
     JudgeChecks,
     One,
+    QuestionForm,
     Users,
     chained,
+    default_form,
     first_of,
     groups_of,
     optional_template,
@@ -65,7 +67,6 @@ from harness.tasks.jsonl.items import (
     turn_rows,
     written_checks,
 )
-from harness.tasks.jsonl.question_form import QuestionForm, default_form
 from harness.wording import first_few
 
 LOOKED_AT = 200  # number of instances that `prompt_errors` examines
