@@ -237,7 +237,7 @@ class NaturalInstructionsTask(Task[InstructionItem]):
             **{f"task_sha256/{name}": digest for name, digest in hashes.items()},
         }
         if self._showing.form == "chat":
-            facts["wording_sha256"] = encodings.WORDING
+            facts["wording_sha256"] = encodings.wording()
         facts |= {name: metric.fingerprint() for name, metric in self._metrics.items()}
         if self._showing.examples == "fit":
             facts["tokens"] = "estimate"
