@@ -11,10 +11,9 @@ from typing import Annotated, NamedTuple
 import typer
 
 from harness.analysis.metrics import Metrics
-from harness.cli.completion import run_files
 from harness.cli.endings import INTERRUPTED, MANY, attended, early_end, say_verdictless
 from harness.cli.options import Limit, Overrides, outcomes
-from harness.cli.verbs import find_verb
+from harness.cli.verbs import find_verb, run_files
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.declarations import load_members

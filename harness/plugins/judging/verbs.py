@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 
 from harness.analysis.self_preference import notes
-from harness.cli.completion import run_names
 from harness.cli.endings import attended, early_end, say_verdictless
 from harness.cli.options import RUN, By, JsonFormat, Runs, check_picture, outcomes
-from harness.cli.verbs import VerbGroup
+from harness.cli.verbs import VerbGroup, run_names
 from harness.config.loading import refuse_secrets
 from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings

@@ -2,7 +2,7 @@
 
 The result is written atomically to ``scores.jsonl``, next to the attempts. The ``header`` in its
 first line holds the number of bytes of attempts that were read, which shows whether the run has
-grown since. Each further line is a `harness.plugins.rescoring.verdict_changes.Rescored`. The
+grown since. Each further line is a `harness.plugins.rescoring.rescorer.Rescored`. The
 verdicts that have changed are shown with control characters escaped.
 """
 
@@ -31,11 +31,12 @@ from harness.engine.resolving import build_task
 from harness.engine.run_files import run_named
 from harness.errors import DataMissing, option
 from harness.execution import report_executions
-from harness.plugins.rescoring.rescorer import Rescorer, batches
-from harness.plugins.rescoring.verdict_changes import (
+from harness.plugins.rescoring.rescorer import (
+    Rescorer,
     VerdictChange,
     VerdictChanges,
     VerdictCounts,
+    batches,
     line,
 )
 from harness.records import SCHEMA_VERSION
