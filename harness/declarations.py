@@ -17,6 +17,26 @@ GROUP = "harness"  # of entry points
 DISTRIBUTION = "harness-instruct"  # the package that brings the harness and its own plug-ins
 
 
+CORE = Plugin(
+    summary="What the harness brings without plug-ins.",
+    tasks={"jsonl": ".tasks.jsonl:JsonlTask"},
+    backends={
+        "openai": ".backends.openai:OpenAIBackend",
+        "simulated": ".backends.simulated:SimulatedBackend",
+    },
+    checkers={
+        "contains": ".scoring.checkers:ContainsChecker",
+        "exact_match": ".scoring.checkers:ExactMatchChecker",
+        "json_schema": ".scoring.checkers:JsonSchemaChecker",
+        "regex_match": ".scoring.checkers:RegexMatchChecker",
+        "word_count": ".scoring.checkers:WordCountChecker",
+    },
+    judges={"yes_no": ".scoring.judges:YesNo"},
+    removed_options={"yes_no.rules": ("beside",)},
+)
+"""The built-in tasks, backends, checkers and judges. No plug-in shadows them."""
+
+
 def kind_title(kind: str) -> str:
     """Return a kind of member in the singular, for messages ("post-processor")."""
     return kind.removesuffix("s").replace("_", "-")
@@ -175,9 +195,13 @@ def named_tasks() -> Mapping[str, NamedTask]:
 @functools.cache
 def _members(kind: str, path: tuple[str, ...]) -> Mapping[str, list[PluginMember]]:
     members: dict[str, list[PluginMember]] = {}
-    for declaration in _declarations(path):
+    built_in = getattr(CORE, kind, {})
+    core = Declaration("core", "harness", DISTRIBUTION, "", CORE)
+    for declaration in (core, *_declarations(path)):
         members_of_kind = declaration.plugin.extensions.get(kind, {})
         for name, place in getattr(declaration.plugin, kind, members_of_kind).items():
+            if declaration is not core and name in built_in:
+                continue
             module, _, attribute = declaration.absolute(place).partition(":")
             member = PluginMember(module, attribute, declaration.package, declaration.version)
             members.setdefault(name, []).append(member)
@@ -185,7 +209,7 @@ def _members(kind: str, path: tuple[str, ...]) -> Mapping[str, list[PluginMember
 
 
 def declared_members(kind: str) -> Mapping[str, list[PluginMember]]:
-    """Return the members of a kind in all declarations, by name.
+    """Return the members of a kind in all declarations and in the core, by name.
 
     Args:
         kind: A field of `Plugin`, such as ``tasks``, or a kind of its ``extensions``.

@@ -86,6 +86,3 @@ class JsonlTask(RowsTask):
             panels=panels,
             adapt=adapt,
         )
-
-
-plugin = JsonlTask

@@ -33,7 +33,7 @@ from harness.records import (
     encodable,
     verdict,
 )
-from harness.scoring.checkers.json_schema import JsonSchemaChecker
+from harness.scoring.checkers import JsonSchemaChecker
 from harness.scoring.checks import (
     FROM_ROW,
     Check,
