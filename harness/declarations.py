@@ -19,7 +19,7 @@ DISTRIBUTION = "harness-instruct"  # the package that brings the harness and its
 
 CORE = Plugin(
     summary="What the harness brings without plug-ins.",
-    tasks={"jsonl": ".tasks.jsonl:JsonlTask"},
+    tasks={"jsonl": ".tasks:JsonlTask"},
     backends={
         "openai": ".backends.openai:OpenAIBackend",
         "simulated": ".backends.simulated:SimulatedBackend",

@@ -134,7 +134,7 @@ FORKS.set_forkserver_preload(
             "harness.engine.samples",
         ),
         *(
-            "harness.tasks.jsonl",
+            "harness.tasks",
             "harness.backends.openai",
             "harness.backends.simulated",
         ),

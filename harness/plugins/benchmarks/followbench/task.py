@@ -242,9 +242,6 @@ def _published(folder: Path, categories: Sequence[Category]) -> dict[Category, P
     return {name: file for name, file in files.items() if file.is_file()}
 
 
-plugin = FollowBenchTask
-
-
 CONSECUTIVE = "consecutive"
 """Name of the score that `consecutive` adds. Its values are numbers of levels."""
 

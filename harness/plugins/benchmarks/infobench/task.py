@@ -134,7 +134,6 @@ def _item(raw: Row, where: str) -> InfoBenchItem:
 
 
 read_items = partial(read_all, item=_item)  # yields the items; the default id is the row's number
-plugin = InfoBenchTask
 
 
 class InfoBenchJudge(PublishedJudge):

@@ -396,9 +396,6 @@ def read_items(path: Path) -> Iterator[SchemaItem]:
     )
 
 
-plugin = JSONSchemaBenchTask
-
-
 class _Labelled(msgspec.Struct):
     data: Any
     valid: bool

@@ -338,9 +338,6 @@ def _table(path: Path | None, key: str, value: str) -> dict[str, str]:
     return table
 
 
-plugin = WildIFEvalTask
-
-
 def prompt(
     code: Path, fields: Mapping[str, str], words_sha256: str | None = None
 ) -> Iterator[bytes]:

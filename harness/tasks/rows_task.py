@@ -48,7 +48,7 @@ from harness.scoring.checks import (
 from harness.scoring.extraction import extraction
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.text import NO_DICTIONARY, lacks_dictionary
-from harness.tasks.jsonl.items import (
+from harness.tasks.items import (
     Conversations,
     JsonlItem,
     JudgeChecks,
