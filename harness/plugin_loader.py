@@ -35,10 +35,16 @@ from harness.declarations import (
 )
 from harness.errors import ConfigError, ExtraMissing, nearest
 from harness.execution import check_execution
-from harness.function_backend import backend_of
 from harness.plugin_interface import calling, options_model, parameters, problems
 from harness.ports import BASES, PARAMETERS
-from harness.user_code import checker_of, files_sha256, load_file, local_files, source_sha256
+from harness.user_code import (
+    backend_of,
+    checker_of,
+    files_sha256,
+    load_file,
+    local_files,
+    source_sha256,
+)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

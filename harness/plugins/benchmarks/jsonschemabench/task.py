@@ -396,15 +396,9 @@ def read_items(path: Path) -> Iterator[SchemaItem]:
     )
 
 
-class _Labelled(msgspec.Struct):
-    data: Any
-    valid: bool
-    description: str = ""
-
-
-class _Schema(msgspec.Struct):
+class _Schema(Struct):
     schema: Any
-    tests: list[_Labelled] = []
+    tests: tuple[LabelledInstance, ...] = ()
 
 
 def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
