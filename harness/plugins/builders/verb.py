@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import typer
 from rich.text import Text
 
-from harness.cli.endings import attended, early_end
 from harness.cli.options import Jobs, Limit, Overrides
+from harness.cli.run import attended, early_end
 from harness.cli.verbs import VerbGroup
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder

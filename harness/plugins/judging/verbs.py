@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from harness.analysis.self_preference import notes
-from harness.cli.endings import attended, early_end, say_verdictless
 from harness.cli.options import RUN, By, JsonFormat, Runs, check_picture, outcomes
+from harness.cli.run import attended, early_end, say_verdictless
 from harness.cli.verbs import VerbGroup, run_names
 from harness.config.loading import refuse_secrets
 from harness.config.sections import JudgeSection, PanelSection
