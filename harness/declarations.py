@@ -60,10 +60,8 @@ class PluginMember(NamedTuple):
 
     def load(self) -> Callable[..., Any]:
         """Import the member, and return it."""
-        if self.entry:
-            return self.table()[self.entry]
-        member: Callable[..., Any] = getattr(importlib.import_module(self.module), self.attribute)
-        return member
+        member: Any = getattr(importlib.import_module(self.module), self.attribute)
+        return member[self.entry] if self.entry else member  # type: ignore[no-any-return]
 
 
 class Declaration(NamedTuple):
@@ -107,18 +105,19 @@ class Declaration(NamedTuple):
                 if isinstance(place, Verb):
                     yield from self._verb_members(name, self.absolute_verb(place))
                 elif isinstance(place, View):
-                    yield self._member(kind, name, self.absolute(place.place))
+                    yield self.member(kind, name, self.absolute(place.place))
                 elif not isinstance(place, Mapping | NamedTask | tuple):
-                    yield self._member(kind, name, self.absolute(place))
+                    yield self.member(kind, name, self.absolute(place))
 
     def _verb_members(self, name: str, verb: Verb) -> Iterator[PluginMember]:
-        yield self._member("verbs", name, verb.place)
+        yield self.member("verbs", name, verb.place)
         for subverb, place in verb.subverbs.items():
-            yield self._member("verbs", f"{name} {subverb}", place)
+            yield self.member("verbs", f"{name} {subverb}", place)
         if verb.completes:
-            yield self._member("verbs", name, verb.completes)
+            yield self.member("verbs", name, verb.completes)
 
-    def _member(self, kind: str, name: str, absolute: str) -> PluginMember:
+    def member(self, kind: str, name: str, absolute: str) -> PluginMember:
+        """Return a member, given its kind, its name and its absolute place."""
         module, _, attribute = absolute.partition(":")
         title = f"{kind_title(kind)} {name!r}"
         return PluginMember(module, attribute, self.package, self.version, title=title)
@@ -202,8 +201,7 @@ def _members(kind: str, path: tuple[str, ...]) -> Mapping[str, list[PluginMember
         for name, place in getattr(declaration.plugin, kind, members_of_kind).items():
             if declaration is not core and name in built_in:
                 continue
-            module, _, attribute = declaration.absolute(place).partition(":")
-            member = PluginMember(module, attribute, declaration.package, declaration.version)
+            member = declaration.member(kind, name, declaration.absolute(place))
             members.setdefault(name, []).append(member)
     return members
 
