@@ -191,7 +191,7 @@ def test_the_confidence_covariance_is_between_two_judges() -> None:
     ]
     found = validate(pair_verdicts({"r": answers}, JUDGE), judge="j", reference="k", runs=["r"])
     covariance, r = found.confidence_covariance, found.confidence_correlation
-    assert covariance.n == r.n == 2_000, "without abstentions"
+    assert covariance.n == r.n == found.calibration.n == 2_000, "without abstentions"
     assert covariance.mean == pytest.approx(np.cov(own, other, ddof=0)[0, 1])
     assert r.mean == pytest.approx(np.corrcoef(own, other)[0, 1])
     resampled = []
