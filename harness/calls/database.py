@@ -159,16 +159,15 @@ def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
 
 
 def is_in_use(path: Path) -> bool:
-    """Return whether another process has a database with a write-ahead log open.
-
-    Only a process that is alone with the database can turn its log off, which `open_database` turns
-    on again.
-    """
-    with contextlib.closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as file:
-        try:
-            file.execute("PRAGMA journal_mode=DELETE")
-        except sqlite3.Error as error:
-            return is_busy(error)
+    """Return whether another process has a database with a write-ahead log open."""
+    if path.stat().st_size < SMALLEST:
+        return False  # opening it would delete its log
+    try:
+        with contextlib.closing(sqlite3.connect(path, timeout=0)) as file:
+            file.execute("PRAGMA locking_mode=EXCLUSIVE")  # to read the log, one must be alone
+            file.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.Error as error:
+        return is_busy(error)
     return False
 
 
