@@ -123,8 +123,8 @@ def effective_size(
     but at least Kish's number and at most ``largest``. An error of 0 carries no information, so n*
     is then Kish's number. The error of verdicts that few clusters show, because few pass or few
     fail, may be too small by chance: if k of Kish's number pass (or fail), n* is at most 1 + k^2
-    times that number. Without this bound, 7 to 9% of the intervals of a rate of 0.85 lie above it if
-    there are 5 clusters of 20 samples that share 60 to 80% of their variance (simulated).
+    times that number. Without this bound, 7 to 9% of the intervals of a rate of 0.85 lie above it
+    if there are 5 clusters of 20 samples that share 60 to 80% of their variance (simulated).
 
     Args:
         mean: The share.
