@@ -33,6 +33,7 @@ from harness.plugins.short_answers.numbers import (
 from harness.scoring.conclusions import (
     ABOUT_ANSWER,
     ANSWER,
+    CORRECTED_TO,
     LONGEST_CLAUSE,
     LONGEST_SENTENCE,
     first_turn,
@@ -42,6 +43,7 @@ from harness.scoring.conclusions import (
     is_retracted,
     undecided,
     unmarked,
+    without_struck_out,
 )
 from harness.scoring.patterns import Take
 
@@ -64,6 +66,7 @@ def read_number(text: str, take: Take) -> Decimal:
     """
     if take == "first":
         return first_or_last(without_list_marks(text), take)
+    text = without_struck_out(text)
     turn = first_turn(text, lambda before: _DIGIT.search(before) is not None)
     is_continued = len(turn) < len(text)
     conclusion = _conclusion(turn)
@@ -160,7 +163,13 @@ _EQUATION = re.compile(  # before the last number
     r"(?:[=≈]|\bwhich\s+is\b|\bnot\b.{1,40}\bbut\b)[^\w=]*\d(?:[\d.,]*\d)?\D*\Z"
 )
 _REMARK = re.compile(  # the beginning of a remark, which continues to the end of the reply
-    r"(?:^|(?<=[.!?]\s)|(?<=。))[#>\- ]{0,8}(?:(?:explanation|reason\w*|rationale|steps?"
+    r"(?:^|(?<=[.!?]\s)|(?<=。))[#>\- ]{0,8}(?:(?P<proof>"
+    r"(?:(?:(?:we|you|I|this|it)(?:\s+can)?|to|let\s+me|let['\u2019]?s)\s+)?(?:(?:double|sanity)[\s-]?)?"
+    r"(?:(?P<insertion>plug|substitut|einsetzen|подстав|代入)|check|verif(?:y|ies|ied|ying|ication)\b|confirm|satisf"
+    r"|test(?:s|ing)?\b|indeed\b|as\s+a\s+check\b|vérifi|comprob|verifich|verificando|检验|檢驗)"
+    r"(?=[^\n]{0,200}=)(?!(?s:.{0,400}?)(?:\b(?:so|thus|therefore|hence|asks?|but|however|question"
+    r"|wrong|incorrect|mistake|error|actually|wait|instead)\b|[≠✗✘✖❌])))"
+    r"|(?:explanation|reason\w*|rationale|steps?"
     r"|calculation|breakdown|sources?|references?|confidence|certainty|probability|erklärung|explication"
     r"|explicación|解释|説明|설명|(?P<check>(?:double[\s-]?)?check|verif\w*|v[eé]rification|notes?"
     r"|prob[ea]|comprobación|проверка|验证|驗證|验算|驗算|検算|검산))\b[\w ]{0,20}(?::|\n)"
@@ -177,6 +186,17 @@ _ASIDES = re.compile(
     r"|\((?!(?:or|and|oder|und|ou|et|o|y|e)\b)[^()=\n]{1,200}\)",
     re.I,
 )
+_NAME = r"(?<![^\W_])[A-Za-z](?:[\w\u2080-\u2089']|_\{\w{1,9}\}){0,9}"  # of a variable or quantity
+_AT = (  # what a result holds for: at x = 5
+    r"\b(?:at|where|when(?:ever)?|for|with|given|using|letting|setting|suppos\w+|assum\w+|pour|quando|cuando|für|bei"
+    rf"|при|где)\s+(?:[a-z]{{3,12}}\s+)?[*_$(]{{0,3}}{_NAME}[*_ ]{{0,3}}=[\s*_$]{{0,4}}"
+)
+_ARGUMENT = re.compile(rf"{_AT}[-\u2212]?\d[\d.,]*", re.I)
+_WITH_ARGUMENT = re.compile(rf"\d[^\d\n]{{0,40}}?(?P<argument>{_ARGUMENT.pattern})", re.I)
+_NAMED_END = re.compile(  # an equation that names what it computes: y = 10 - 4 = 6
+    rf"(?:[,;:!?.\n]\s|\b(?:so|then|get|and)\s)\W{{0,6}}{_NAME}\s?="
+    r"(?:[^,;:!?.\n]|\.(?=\d))*\.?\W*\Z"
+)
 _SEVERAL_EQUATIONS = re.compile(
     r"=[^=,;]{0,40}\d[^=]{0,40}(?:[,;]|\\quad|\b(?:and|or)\b)[^=]{0,40}="
 )
@@ -185,6 +205,9 @@ _OPENING_NUMBER = re.compile(  # 8, and below it "Explanation: …"
     r"(?=[#*_>\- ]{0,8}(?:explanation|reason(?:ing)?|rationale|erklärung|begründung|explication"
     r"|explicación|解释|説明|설명)[*_]{0,2}[ ]?[:\uff1a\n])",
     re.I,
+)
+_ALONE = re.compile(  # a number on a line of its own, before a check
+    r"(?:\A|\n)[^\w\n]*\d[\d.,]*+[^\w\n]*(?:[^\W\d_]+[^\w\n]*)?\n\s*\Z"
 )
 _RESULT = re.compile(r"=([^=\d\n]{0,10}\d[\d.,]*)(?![^\n=]{0,40}=)")
 
@@ -231,11 +254,14 @@ def _conclusion(text: str) -> _Conclusion:
         results = _RESULT.findall(text, opening.end())
         return _Conclusion(text, opening.end(), results[-1:])
     start = announcements[-1].end() if announcements else 0
-    remarks = [
-        match.start()
-        for match in _REMARK.finditer(plain_text, start)
-        if match["check"] or announcements
-    ]
+    is_named = _NAMED_END.search(text[-LONGEST_SENTENCE:]) is not None
+    remarks = []
+    for match in _REMARK.finditer(plain_text, start):
+        is_proof = match["proof"] is not None and not (match["insertion"] and is_named)
+        if is_proof and _ALONE.search(text[max(0, match.start() - LONGEST_END) : match.start()]):
+            return _Conclusion(text, match.start(), (), is_announced=False)
+        if is_proof or match["check"] or announcements:
+            remarks.append(match.start())
     rivals = _rivals(text, remarks[-1] if remarks else len(text))
     text = without_list_marks(text)
     return _Conclusion(text, len(text), rivals, is_announced=False, calculation=text)
@@ -261,10 +287,14 @@ def _announced(text: str, announcement: re.Match[str]) -> _Conclusion:
     end = announcement.end()
     stated = announcement["stated"]
     remark = _REMARK.search(plain_text, end)
+    argument = _WITH_ARGUMENT.search(plain_text, announcement.start("stated"), end)
+    if argument is not None:
+        end = argument.start("argument")
+        stated = plain_text[announcement.start("stated") : end]
     rest = text[end:]
     if remark is not None and not _DOUBTFUL.search(plain_text, remark.start()):
         rest = text[end : remark.start()]
-    rest = _ASIDES.sub(" ", rest)
+    rest = _ASIDES.sub(" ", _ARGUMENT.sub(" ", rest))
     if _EQUATION.search(stated):
         return _Conclusion(text, end, [rest], calculation=without_list_marks(stated))
     return _Conclusion(text, end, [rest, stated])
@@ -425,6 +455,28 @@ _FORMER = re.compile(
     r"|était|avait|tenía|era)\b|原[来本]|本来|最初|はじめ",
     re.I,
 )
+_ARGUMENT_BEFORE = re.compile(rf"{_AT}\Z", re.I)
+_NAMED_BEFORE = re.compile(  # the name alone: x, not 2x or x + y
+    rf"(?:\A|[\n,;:.(\[]|[^\W\d_]{{2}})[\s*_$\\(]*{_NAME}[\s*_$]*={_OPEN}\Z"
+)
+_ANOTHER_NAMED = re.compile(  # after a named number: cm, and y =
+    r"(?:[ ]?(?!(?:so|then|thus|hence|gives|means)\b)[^\W\d_]{1,10}(?=[\s,;.)]))?"
+    r"(?:[^\w=+*/^→⇒>∴≈]|\b(?:and|or|but|also|und|oder|et|ou|y|o|e|и|или)\b)*"
+    rf"{_NAME}(?:[ ]{_NAME}){{0,2}}[\s*_$]*={_OPEN}"
+)
+_ARITHMETIC = re.compile(  # before the last number: 2·35 + 10 =
+    r"(?P<left>\d(?:[\d \t()\[\]{}*×·+\u2212\u2013/÷^$\\-]|[.,](?=\d))*+)=" + rf"{_OPEN}\Z"
+)
+_ACTION = re.compile(  # after "so", as in "so he saves $15": what follows from the answer, or is it
+    r"[\s,]*(?:(?:he|she|they|it|I|we|you)\s+)?(?:(?:also|then|now)\s+)?"
+    r"(?!(?:is|are|be|has|have|had|will|can|must|needs?|costs?|takes?|gets?|makes?|requires?|equals?|contains?"
+    rf"|weighs?|holds?|about|around|altogether|total|only|just|exactly|the|then|thus|[A-Z]{{3}})\b)[a-z]{{3,}}\s+{_FILL}\Z"
+)
+_WILL_BE = re.compile(rf"\b(?:will|would|shall|might|may|could)\s+(?:\w+\s+)?be{_FILL}\Z", re.I)
+_OTHER_TIME = re.compile(
+    r"\b(?:(?:next|last|following|previous)\s+\w+|tomorrow|yesterday|later|soon|ago|by\s+then)\b",
+    re.I,
+)
 _NOT_BUT = re.compile(rf"(?:\bnot\b|n['\u2019]t\b)[^,;]*\bbut\b{_FILL}\Z", re.I)
 _BOLD = re.compile(r"(\*{1,2}|__)[^\w*\n]{0,3}\Z")
 _BOLD_END = re.compile(r"[^\w*\n]*(?:[^\W\d_]+[^\w*\n]*){0,4}(?:\*|__)")
@@ -441,6 +493,8 @@ def _is_result(text: str) -> bool:
         return False
     if all(number.value == last.value for number in numbers):
         return True
+    if _is_alternative(text, numbers) or _proves(text, numbers):
+        return False
     start = max((end.end() for end in _SENTENCE_END.finditer(text, 0, last.start)), default=0)
     in_sentence = [number for number in numbers if number.start >= start]
     others = [number for number in in_sentence if number.value != last.value]
@@ -451,6 +505,8 @@ def _is_result(text: str) -> bool:
     if subordinate is not None and not _SO.search(head, subordinate):
         in_main_clause = [n for n in in_sentence if n.start < start + subordinate]
         return bool(in_main_clause) and all(n.value == last.value for n in in_main_clause)
+    if _has_before(_ARGUMENT_BEFORE, text, last):
+        return False
     if _is_equation(text, start, numbers):
         return True
     before = text[others[-1].end if others else start : last.start]
@@ -475,7 +531,11 @@ def _is_stated(text: str, last: Numeral, head: str, before: str, others: Sequenc
         return True
     so = _last_end(_SO, before)
     if so is not None:
+        if len(others) == 1 and _ACTION.match(before, so):
+            return _LEFT.match(_rest_of_sentence(text, last.end)) is not None
         return _BETWEEN.search(before, so) is None
+    if CORRECTED_TO.search(before):
+        return True
     if _BOLD.search(before) and _BOLD_END.match(text, last.end):
         return not any(_has_before(_BOLD, text, number) for number in others)
     if _FORMER.search(before if others else head) or _POINTS.search(before):
@@ -487,7 +547,32 @@ def _is_stated(text: str, last: Numeral, head: str, before: str, others: Sequenc
     total = _last_end(_TOTAL, before)
     if total is not None:
         return _BETWEEN.search(before, total) is None
+    if _WILL_BE.search(before) and (others or _OTHER_TIME.search(head)):
+        return False
     return _IS.search(before) is not None
+
+
+def _is_alternative(text: str, numbers: Sequence[Numeral]) -> bool:
+    """Return whether the last number is one of several named values: x = 4 and y = 7."""
+    *_, former, last = numbers
+    gap = text[former.end : last.start]
+    if former.value in (None, last.value) or len(gap) > LONGEST_CLAUSE or _TOTAL.search(gap):
+        return False
+    return _has_before(_NAMED_BEFORE, text, former) and _ANOTHER_NAMED.fullmatch(gap) is not None
+
+
+def _proves(text: str, numbers: Sequence[Numeral]) -> bool:
+    """Return whether the last equation leads from the result before it to a number before that."""
+    last = numbers[-1]
+    start = max(text.rfind("\n", 0, last.start) + 1, last.start - LONGEST_SENTENCE)
+    equation = _ARITHMETIC.search(text, start, last.start)
+    if equation is None:
+        return False
+    earlier = [number.value for number in numbers if number.end <= equation.start()]
+    terms = re.findall(r"\d+(?:\.\d+)?", equation["left"])
+    if not earlier or str(earlier[-1]) not in terms or last.value not in earlier:
+        return False
+    return earlier.index(last.value) < earlier.index(earlier[-1])
 
 
 def _has_before(pattern: re.Pattern[str], text: str, number: Numeral) -> bool:
