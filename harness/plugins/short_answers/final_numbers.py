@@ -34,6 +34,7 @@ from harness.scoring.conclusions import (
     ABOUT_ANSWER,
     ANSWER,
     CORRECTED_TO,
+    CORRECTION,
     LONGEST_CLAUSE,
     LONGEST_SENTENCE,
     first_turn,
@@ -163,18 +164,18 @@ _EQUATION = re.compile(  # before the last number
     r"(?:[=≈]|\bwhich\s+is\b|\bnot\b.{1,40}\bbut\b)[^\w=]*\d(?:[\d.,]*\d)?\D*\Z"
 )
 _REMARK = re.compile(  # the beginning of a remark, which continues to the end of the reply
-    r"(?:^|(?<=[.!?]\s)|(?<=。))[#>\- ]{0,8}(?:(?P<proof>"
+    r"(?:(?:^|(?<=[.!?]\s)|(?<=。))[#>\- ]{0,8}|(?P<within>(?<=[,;]\s))(?:which\s+)?)(?:(?P<proof>"
     r"(?:(?:(?:we|you|I|this|it)(?:\s+can)?|to|let\s+me|let['\u2019]?s)\s+)?(?:(?:double|sanity)[\s-]?)?"
-    r"(?:(?P<insertion>plug|substitut|einsetzen|подстав|代入)|check|verif(?:y|ies|ied|ying|ication)\b|confirm|satisf"
+    r"(?:(?P<insertion>plug|substitut|einsetzen|подстав|代入)|check|verif(?:y|ies|ied|ying|ication)\b|confirm|satisf|proof\b"
     r"|test(?:s|ing)?\b|indeed\b|as\s+a\s+check\b|vérifi|comprob|verifich|verificando|检验|檢驗)"
     r"(?=[^\n]{0,200}=)(?!(?s:.{0,400}?)(?:\b(?:so|thus|therefore|hence|asks?|but|however|question"
     r"|wrong|incorrect|mistake|error|actually|wait|instead)\b|[≠✗✘✖❌])))"
-    r"|(?:explanation|reason\w*|rationale|steps?"
+    r"|(?(within)(?!))(?:(?:explanation|reason\w*|rationale|steps?"
     r"|calculation|breakdown|sources?|references?|confidence|certainty|probability|erklärung|explication"
     r"|explicación|解释|説明|설명|(?P<check>(?:double[\s-]?)?check|verif\w*|v[eé]rification|notes?"
     r"|prob[ea]|comprobación|проверка|验证|驗證|验算|驗算|検算|검산))\b[\w ]{0,20}(?::|\n)"
     r"|here\s+(?:is|are)\b|(?:please\s+)?note\s+that\b"
-    r"|(?:let\s+me|to|we\s+can|let['\u2019]?s)\s+(?:double[\s-]?)?(?:check|verify)\b)",
+    r"|(?:let\s+me|to|we\s+can|let['\u2019]?s)\s+(?:double[\s-]?)?(?:check|verify)\b))",
     re.I | re.M,
 )
 _DOUBTFUL = re.compile(
@@ -457,22 +458,29 @@ _FORMER = re.compile(
 )
 _ARGUMENT_BEFORE = re.compile(rf"{_AT}\Z", re.I)
 _NAMED_BEFORE = re.compile(  # the name alone: x, not 2x or x + y
-    rf"(?:\A|[\n,;:.(\[]|[^\W\d_]{{2}})[\s*_$\\(]*{_NAME}[\s*_$]*={_OPEN}\Z"
+    rf"(?:\A|[\n,;:.(\[&|]|[^\W\d_]{{2}}|(?<!\w)[yoeи])[\s*_$\\(•-]*(?P<name>{_NAME})[\s*_$]*[:=]{_OPEN}\Z"
 )
 _ANOTHER_NAMED = re.compile(  # after a named number: cm, and y =
-    r"(?:[ ]?(?!(?:so|then|thus|hence|gives|means)\b)[^\W\d_]{1,10}(?=[\s,;.)]))?"
-    r"(?:[^\w=+*/^→⇒>∴≈]|\b(?:and|or|but|also|und|oder|et|ou|y|o|e|и|или)\b)*"
-    rf"{_NAME}(?:[ ]{_NAME}){{0,2}}[\s*_$]*={_OPEN}"
+    r"(?:[ ]?[^\W\d_]{1,10}(?=[\s,;.)]))?"
+    r"(?:[^\w=+/^→⇒>∴≈]|\b(?:and|or|but|also|und|oder|et|ou|y|o|e|и|или)\b)*"
+    rf"(?:{_NAME}[ ]){{0,2}}(?P<name>{_NAME})[\s*_$]*={_OPEN}"
 )
+_DERIVES = re.compile(r"\b(?:then|gives|means|becomes|not)\b|n['\u2019]t\b|[≈→⇒∴]", re.I)
 _ARITHMETIC = re.compile(  # before the last number: 2·35 + 10 =
     r"(?P<left>\d(?:[\d \t()\[\]{}*×·+\u2212\u2013/÷^$\\-]|[.,](?=\d))*+)=" + rf"{_OPEN}\Z"
+)
+_AS_EXPECTED = re.compile(  # after an equation that checks a result
+    r"[^\w\n]{0,6}(?:(?:(?:which|this|that|and\s+this)\s+)?(?:match|agree|confirm|checks?\s+out|is\s+(?:correct|true|what))"
+    r"|as\s+(?:expected|given|required|stated|desired|needed)\b|correct\b|true\b|[✓✔✅])",
+    re.I,
 )
 _ACTION = re.compile(  # after "so", as in "so he saves $15": what follows from the answer, or is it
     r"[\s,]*(?:(?:he|she|they|it|I|we|you)\s+)?(?:(?:also|then|now)\s+)?"
     r"(?!(?:is|are|be|has|have|had|will|can|must|needs?|costs?|takes?|gets?|makes?|requires?|equals?|contains?"
     rf"|weighs?|holds?|about|around|altogether|total|only|just|exactly|the|then|thus|[A-Z]{{3}})\b)[a-z]{{3,}}\s+{_FILL}\Z"
 )
-_WILL_BE = re.compile(rf"\b(?:will|would|shall|might|may|could)\s+(?:\w+\s+)?be{_FILL}\Z", re.I)
+_WOULD_BE = re.compile(rf"\b(?:would|might|may|could)\s+(?:\w+\s+)?be{_FILL}\Z", re.I)
+_WILL_BE = re.compile(rf"\b(?:will|shall)\s+(?:\w+\s+)?be{_FILL}\Z", re.I)
 _OTHER_TIME = re.compile(
     r"\b(?:(?:next|last|following|previous)\s+\w+|tomorrow|yesterday|later|soon|ago|by\s+then)\b",
     re.I,
@@ -547,6 +555,8 @@ def _is_stated(text: str, last: Numeral, head: str, before: str, others: Sequenc
     total = _last_end(_TOTAL, before)
     if total is not None:
         return _BETWEEN.search(before, total) is None
+    if _WOULD_BE.search(before):
+        return False
     if _WILL_BE.search(before) and (others or _OTHER_TIME.search(head)):
         return False
     return _IS.search(before) is not None
@@ -556,9 +566,16 @@ def _is_alternative(text: str, numbers: Sequence[Numeral]) -> bool:
     """Return whether the last number is one of several named values: x = 4 and y = 7."""
     *_, former, last = numbers
     gap = text[former.end : last.start]
-    if former.value in (None, last.value) or len(gap) > LONGEST_CLAUSE or _TOTAL.search(gap):
+    if former.value in (None, last.value) or len(gap) > LONGEST_CLAUSE:
         return False
-    return _has_before(_NAMED_BEFORE, text, former) and _ANOTHER_NAMED.fullmatch(gap) is not None
+    if any(pattern.search(gap) for pattern in (_SO, _TOTAL, _DERIVES, CORRECTION)):
+        return False
+    name = _NAMED_BEFORE.search(text, max(0, former.start - LONGEST_CLAUSE), former.start)
+    other_name = _NAMED_BEFORE.search(gap)
+    if name is None or other_name is None:
+        return False
+    is_same_name = name["name"] == other_name["name"] and _SENTENCE_END.search(gap) is None
+    return is_same_name or _ANOTHER_NAMED.fullmatch(gap) is not None
 
 
 def _proves(text: str, numbers: Sequence[Numeral]) -> bool:
@@ -570,9 +587,11 @@ def _proves(text: str, numbers: Sequence[Numeral]) -> bool:
         return False
     earlier = [number.value for number in numbers if number.end <= equation.start()]
     terms = re.findall(r"\d+(?:\.\d+)?", equation["left"])
-    if not earlier or str(earlier[-1]) not in terms or last.value not in earlier:
+    if not earlier or str(earlier[-1]) not in terms:
         return False
-    return earlier.index(last.value) < earlier.index(earlier[-1])
+    if _AS_EXPECTED.match(text, last.end):
+        return True
+    return last.value in earlier and earlier.index(last.value) < earlier.index(earlier[-1])
 
 
 def _has_before(pattern: re.Pattern[str], text: str, number: Numeral) -> bool:
