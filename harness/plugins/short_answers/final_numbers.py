@@ -475,7 +475,7 @@ _AS_EXPECTED = re.compile(  # after an equation that checks a result
     re.I,
 )
 _ACTION = re.compile(  # after "so", as in "so he saves $15": what follows from the answer, or is it
-    r"[\s,]*(?:(?:he|she|they|it|I|we|you)\s+)?(?:(?:also|then|now)\s+)?"
+    r"[\s,]*(?:(?:he|she|they|it|I|we|you|also|then|now)\s+){0,2}"
     r"(?!(?:is|are|be|has|have|had|will|can|must|needs?|costs?|takes?|gets?|makes?|requires?|equals?|contains?"
     rf"|weighs?|holds?|about|around|altogether|total|only|just|exactly|the|then|thus|[A-Z]{{3}})\b)[a-z]{{3,}}\s+{_FILL}\Z"
 )
