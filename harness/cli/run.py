@@ -131,8 +131,8 @@ def carry_out(
     """Check and execute the runs or, in a dry run, show their plans."""
     missing: list[str] = []
     folders = [RunFolder(settings.runs_dir, run_name(base, variant)) for variant in runs]
-    finished = not options.fresh and all(folder.owed() == 0 for folder in folders)
-    lookup = _without(missing) if options.dry_run or finished else secret
+    finished = not options.fresh and all(folder.unfinished() == 0 for folder in folders)
+    lookup = _collecting(missing) if options.dry_run or finished else secret
     with Resources(settings, lookup) as resources:
         prepared = partial(
             prepare_all, runs, resources=resources, retried=options.retried, extends=options.table
@@ -156,7 +156,7 @@ def carry_out(
                 set_copies_aside(settings, base, runs)
             prepare_data(runs, base, resources)
             jobs = list(prepared(base, rescore=options.rescore).values())
-            if missing and any(job.owes_calls() for job in jobs):
+            if missing and any(job.has_calls_left() for job in jobs):
                 secret(missing[0])
             _say_warnings(jobs)
             confirm: Confirm
@@ -355,7 +355,7 @@ def _compare(folders: Sequence[RunFolder], results: Iterable[Metrics], base: str
     say(f"The answers: harness show {base} --side-by-side{by_group}")
 
 
-def _without(missing: list[str]) -> Callable[[str], str]:
+def _collecting(missing: list[str]) -> Callable[[str], str]:
     """Return a function that returns a secret, or adds its variable to ``missing``."""
 
     def lookup(variable: str) -> str:

@@ -338,7 +338,7 @@ class RunFolder:
         planned = manifest.get("samples")
         return planned is not None and manifest.get("owed") == 0, planned
 
-    def owed(self, manifest: Mapping[str, Any] | None = None) -> int | None:
+    def unfinished(self, manifest: Mapping[str, Any] | None = None) -> int | None:
         """Return the number of unfinished samples, or None during a session or after a kill.
 
         That is what the manifest says, which need not be read if it is given.
