@@ -119,6 +119,8 @@ def test_what_is_said_about_a_result_does_not_replace_it(reply: str) -> None:
         "12. My mistake, it should be 8.",
         "The total is 12. Ah, but the question asks for the rest, so 8",
         "~~12~~ 8",
+        "The answer is 8. ~~No, wait, it is 12.~~",
+        "x = 2\n\nSubstituting x = 2 into the first equation: y = 4·2 = 8",
         "She has <del>12</del> 8 apples",
         "1\u03362\u0336 8",
     ],
