@@ -321,10 +321,8 @@ def _show(
     first = next(job for job in jobs if job.variant.name in results)
     if len(jobs) == 1:
         show(run_summary(*results.values()))
-        all_tables = ""
-        if find_verb("show") is not None:
-            all_tables = f"; in full: harness show {first.folder.name}"
-        say(f"Results in {first.folder.path}{all_tables}")
+        all_tables = f"in full: harness show {first.folder.name}"
+        say(next_steps(f"Results in {first.folder.path}", all_tables))
         return
     as_suite = table or len({job.run.task.label for job in jobs}) > 1
     if as_suite:
