@@ -22,11 +22,12 @@ from harness.cli.options import Baseline, By, Round, Runs, Score
 from harness.config.settings import Settings
 from harness.declarations import declarations
 from harness.engine.run_files import baseline_name, runs_named
-from harness.errors import ConfigError, ExtraMissing, import_extra
+from harness.errors import ConfigError
 from harness.plugins.comparisons.comparison_document import ShownUnit
 from harness.plugins.comparisons.run_comparison import ComparisonOptions
 from harness.plugins.report.archive import select, write_chunks
 from harness.plugins.report.figure import Figure, config, write_image
+from harness.plugins.report.figures import figures
 from harness.plugins.report.overview import overview
 from harness.plugins.report.parts import (
     FigurePart,
@@ -57,18 +58,6 @@ class ReportPage:
     reported: Reported
     figures: Sequence[Figure] = ()
     most_attempts: int | None = None  # per run; None for all
-
-
-def figures_of(reported: Reported) -> list[Figure]:
-    """Draw all figures of a report.
-
-    Raises:
-        ExtraMissing: If the library that draws them is not installed.
-    """
-    import_extra("altair", "report")
-    from harness.plugins.report.figures import figures  # it needs the optional Altair
-
-    return figures(reported.runs, reported.comparison, reported.matrix, reported.rankings)
 
 
 def write_page(
@@ -232,14 +221,8 @@ def report(
         reported = reported._replace(
             runs=[replace(run, answers=task_of(folder, settings)) for run, folder in runs_]
         )
-    pictures: list[Figure] = []
-    try:
-        with messages.status("Drawing"):
-            pictures = figures_of(reported)
-    except ExtraMissing as error:
-        if images is not None:
-            raise
-        say(f"The report has everything but figures. {error}")
+    with messages.status("Drawing"):
+        pictures = figures(*reported[:4])
     if images is not None:
         subtitle = printable(reported.runs[0].name) if len(reported.runs) == 1 else ""
         for picture in pictures:

@@ -16,7 +16,7 @@ from harness.analysis.metrics import PASS_RATE, Metrics, from_json
 from harness.analysis.summary import measure
 from harness.config.settings import without_secrets
 from harness.declarations import DISTRIBUTION, PluginMember, declared_members, described
-from harness.errors import ExtraMissing, HarnessError
+from harness.errors import HarnessError
 from harness.plugins.comparisons.comparable import Run, Variant, refuse_unknown_score, variant_of
 from harness.plugins.comparisons.comparison_document import ShownUnit
 from harness.plugins.comparisons.constraints import (
@@ -125,8 +125,6 @@ class IsolatedSection(ReportSection):
         """Call a function of the section, and return ``default`` if it raises an exception."""
         try:
             return function()
-        except ExtraMissing:
-            raise
         except Exception as error:  # a third party's code may raise anything
             if not self.problem:  # pages are shared, and an exception may quote a key
                 self.problem = f"{self._where} failed ({without_secrets(described(error))})."

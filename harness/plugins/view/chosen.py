@@ -16,15 +16,16 @@ from msgspec.json import decode
 from msgspec.structs import replace
 
 from harness.analysis.failures import FailedLine, read_deciding
-from harness.errors import ExtraMissing, HarnessError
+from harness.errors import HarnessError
 from harness.plugins.comparisons.run_comparison import ComparisonOptions
 from harness.plugins.report.archive import snippet
 from harness.plugins.report.entries import entry, judges_of, read_texts
 from harness.plugins.report.failure_reasons import reasons_told
+from harness.plugins.report.figures import figures
 from harness.plugins.report.overview import overview, score_kind
-from harness.plugins.report.page import drawable, figures_of
+from harness.plugins.report.page import drawable
 from harness.plugins.report.parts import Headline, Overview
-from harness.plugins.report.runs import Reported, TaskAnswers, report_on, run_title
+from harness.plugins.report.runs import TaskAnswers, report_on, run_title
 from harness.plugins.view.cases import MISSING, CaseFilter, CaseTable, Findings, TextSearch
 from harness.plugins.view.runs import FILES, Followed, in_thread, stamp, timed, why_ended
 from harness.plugins.view.status import read_status
@@ -169,8 +170,8 @@ class Chosen:
         quick = partly or (self._computed is None and n > QUICK_TEXTS)
         try:
             if n:
-                figures = not quick and not self.works
-                work = partial(_computed, runs, self._title, figures, quick)
+                drawn = not quick and not self.works
+                work = partial(_computed, runs, self._title, drawn, quick)
                 self._computed, took = await in_thread(partial(timed, work), yielding=True)
                 self._first.set()
             self._problem = ""
@@ -350,14 +351,14 @@ class Chosen:
         return await in_thread(lambda: next(lines, None))
 
 
-def _computed(runs: Sequence[_Run], title: str, figures: bool, quick: bool) -> _Computed:
+def _computed(runs: Sequence[_Run], title: str, drawn: bool, quick: bool) -> _Computed:
     begun_places = [place for place, run in enumerate(runs) if len(run.index)]
     indexes = [runs[number].index for number in begun_places]
     few = sum(map(len, indexes)) <= MOST_TEXTS
     folders = [runs[number].folder for number in begun_places]
     options = ComparisonOptions(score="")
     reported = report_on(folders, options, indexes=indexes, texts=few, quick=quick)
-    pictures = _figures(reported) if figures else ()
+    pictures = figures(*reported[:4]) if drawn else ()
     page = overview(reported, title, datetime.now(UTC), figures=pictures)
     if not few:
         limit = f"With more than {MOST_TEXTS:,} attempts, this page leaves out reasons, "
@@ -386,13 +387,6 @@ def _computed(runs: Sequence[_Run], title: str, figures: bool, quick: bool) -> _
     kinds = {name: score_kind(run, name) for run in reported.runs for name in run.attempts.scores}
     compared = comparison.asked.round if comparison else None
     return _Computed(drawable(page), Findings(offsets, digests), kinds, compared, changes, quick)
-
-
-def _figures(reported: Reported) -> Sequence[Any]:
-    try:
-        return figures_of(reported)
-    except ExtraMissing:
-        return ()
 
 
 def _nothing(title: str, reads: bool) -> Overview:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from harness.plugins.comparisons.pair_matrix import InducedRankings, PairMatrix
 from harness.plugins.comparisons.run_comparison import RunComparison
@@ -11,13 +12,12 @@ from harness.plugins.report.figure import Figure, distinct, number, sample_sizes
 from harness.plugins.report.figures import plot, rates
 from harness.plugins.report.figures.constraints import constraint_figures
 from harness.plugins.report.figures.heat_map import heat_map_figures, pair_figure, ranking_figure
-from harness.plugins.report.figures.plot import Plan, Point, Runs, Sheet, alt
+from harness.plugins.report.figures.plot import Plan, Point, Runs, Sheet
 from harness.plugins.report.runs import ReportedRun
 from harness.records import OUTCOMES
 from harness.report.text import usd
 
 
-@alt.utils.schemapi.debug_mode(False)  # validating takes most of the time
 def figures(
     reported: Sequence[ReportedRun],
     comparison: RunComparison | None,
@@ -72,18 +72,8 @@ def outcome_figures(runs: Runs) -> Iterator[Figure]:
         "An error is an infrastructure failure and has no verdict; a refused, empty or unparseable "
         f"answer fails. {sample_sizes(n, 'attempts')}"
     )
-    axis = alt.Axis(title="share of attempts", format=".0%", tickCount=5)
-    colours = alt.Scale(domain=list(OUTCOMES), range="ordinal")
-    legend = alt.Legend(title=None, columns=3, symbolType="square")
-    bars = sheet.base().mark_bar(height={"band": 0.7})
-    chart = bars.encode(
-        x=alt.X("amount:Q", axis=axis),
-        y=alt.Y("key:N", sort=None, axis=plot.name_axis()),
-        color=alt.Color("part:N", scale=colours, legend=legend),
-        order=alt.Order("order:Q"),
-    )
-    drawn = plot.specification(sheet, chart, height=alt.Step(step=plot.STEP + 4))
-    yield sheet.figure("outcomes", "Outcomes of attempts", caption, drawn, "outcomes")
+    chart = sheet.chart("outcomes", outcomes=OUTCOMES)
+    yield sheet.figure("outcomes", "Outcomes of attempts", caption, chart, "outcomes")
 
 
 def latency_figures(runs: Runs) -> Iterator[Figure]:
@@ -99,17 +89,15 @@ def latency_figures(runs: Runs) -> Iterator[Figure]:
             seconds = latencies.quantiles[percentile]
             texts = [run, f"{percentile}", number(seconds)]
             sheet.add(run, texts, at=seconds, value=percentile / 100, low=None)
-    x = plot.number_x([point["at"] for point in sheet.data], "seconds")
-    base = sheet.base().encode(x=x, order=alt.Order("value:Q"))
-    upright = {"upright": True, "joined": True}
-    layers = plot.interval_layers(sheet, base, "share of calls", runs.rates, **upright)
+    at = plot.number_axis([point["at"] for point in sheet.data], "seconds")
+    options: dict[str, Any] = {"at": at, "joined": True, "ordered": True}
+    chart = plot.points_chart(sheet, "share of calls", runs.rates, **options)
     n = {run: latencies.n for run, latencies in timed.items()}
     caption = (
         "Share of calls that took at most this long, excluding failed calls and those answered "
         f"from the cache. {sample_sizes(n, 'calls')}"
         f"{_recorded(runs, 'timed')}"
     )
-    chart = plot.specification(sheet, *layers, height=plot.HEIGHT)
     yield sheet.figure("latency", "How long calls took", caption, chart, "cost")
 
 

@@ -10,7 +10,7 @@ from math import ceil, copysign, floor, log10
 from harness.plugins.comparisons.constraints import MAX_REASONS, ConstraintKind
 from harness.plugins.comparisons.run_comparison import RunComparison
 from harness.plugins.report.figure import Figure, display_names, number, sample_sizes, slug
-from harness.plugins.report.figures.plot import Plan, Point, Runs, Sheet, alt, dots, specification
+from harness.plugins.report.figures.plot import Plan, Point, Runs, Sheet, dots
 from harness.plugins.report.figures.rates import compared_rounds, most
 from harness.store.columns import natural
 
@@ -96,20 +96,13 @@ def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:
             sheet.add(run, [run, bins.said(bin_), f"{count:,}"], bin=bins.said(bin_), count=count)
     drawn = {bins.holding(value) for misses in off_by.values() for value in misses} | {0}
     every = [bins.said(bin_) for bin_ in range(min(drawn), max(drawn) + 1)]
-    axis = alt.Axis(title="observed minus wanted", labelAngle=0, labelOverlap=True, grid=False)
-    chart = sheet.base().encode(
-        x=alt.X("bin:N", scale=alt.Scale(domain=every), axis=axis),
-        xOffset=alt.XOffset("key:N", scale=alt.Scale(domain=[runs.short[run] for run in off_by])),
-        y=alt.Y("count:Q", axis=alt.Axis(title="misses", tickCount=4, tickMinStep=1, format="~s")),
-        **sheet.looks("color"),
-    )
     cut = [run for run, run_misses in off_by.items() if len(run_misses) >= MAX_REASONS]
     rare = f" Of {', '.join(cut)} only the {MAX_REASONS} most frequent misses." if cut else ""
     n = {run: sum(run_misses.values()) for run, run_misses in off_by.items()}
     caption = f"Failed constraints; below 0 is too few. {sample_sizes(n, 'misses')}{rare}"
     title = f"How far off{f' in {rounds}' if runs.several_rounds else ''}: {kind}"
-    drawn_chart = specification(sheet, chart.mark_bar(), height=150)
-    return sheet.figure(f"off_by_{slug(kind)}", title, caption, drawn_chart, "constraints")
+    chart = sheet.chart("misses", bins=every, keys=[runs.short[run] for run in off_by])
+    return sheet.figure(f"off_by_{slug(kind)}", title, caption, chart, "constraints")
 
 
 @dataclass(frozen=True, slots=True)
