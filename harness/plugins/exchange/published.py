@@ -16,8 +16,7 @@ import harness
 from harness.analysis.metrics import PASS_RATE, Metrics
 from harness.config.run_file import flatten
 from harness.errors import ConfigError, DataMissing, import_extra, nearest
-from harness.plugins.exchange.exported_run import ExportedRows, ExportedRun
-from harness.plugins.exchange.table_files import write_csv
+from harness.plugins.exchange.exported_run import ExportedRows, ExportedRun, write_csv
 from harness.records import Usage, content_hash
 from harness.store.files import output_file
 

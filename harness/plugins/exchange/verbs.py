@@ -14,13 +14,18 @@ from harness.config.settings import Settings
 from harness.engine.resolving import row_fields
 from harness.engine.run_files import runs_named
 from harness.errors import ConfigError, DataInvalid
-from harness.plugins.exchange.exported_run import ExportedRows, ExportedRun, exported_run
+from harness.plugins.exchange.exported_run import (
+    ExportedRows,
+    ExportedRun,
+    exported_run,
+    write_csv,
+    write_parquet,
+)
 from harness.plugins.exchange.imported_run import refuse_existing, write_run
 from harness.plugins.exchange.inspect_export import write_inspect
 from harness.plugins.exchange.inspect_import import is_inspect_log, read_inspect
 from harness.plugins.exchange.lm_eval import is_lm_eval, read_lm_eval
 from harness.plugins.exchange.published import log_mlflow, log_wandb, write_hf_results
-from harness.plugins.exchange.table_files import write_csv, write_parquet
 from harness.store.files import output_file
 from harness.store.run_folder import RunFolder
 from harness.terminal.console import ExactOutput, say

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from harness.plugins.report.parts import to_json
-from harness.plugins.report.runs import TaskAnswers
+from harness.plugins.report.runs import RecordedTask
 from harness.records import Message, Score
 from harness.store.index import AttemptIndex, AttemptLine
 
@@ -71,7 +71,7 @@ FoundAttempts = Sequence[tuple[int, TextLine, int]]
 def entry(
     attempts_found: FoundAttempts,
     extractions: Sequence[str] = (),
-    answers: Sequence[TaskAnswers | None] = (),
+    answers: Sequence[RecordedTask | None] = (),
 ) -> dict[str, Any]:
     """Return the prompts and attempts of an instance, as the page shows them.
 

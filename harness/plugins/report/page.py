@@ -40,8 +40,14 @@ from harness.plugins.report.parts import (
     to_json,
     visible,
 )
-from harness.plugins.report.recorded_task import task_of
-from harness.plugins.report.runs import IsolatedSection, Reported, report_on, run_title, shortened
+from harness.plugins.report.runs import (
+    IsolatedSection,
+    Reported,
+    report_on,
+    run_title,
+    shortened,
+    task_of,
+)
 from harness.report.table import Column, Row, Table, table
 from harness.report.text import printable, usd
 from harness.store.files import check_output, replacing

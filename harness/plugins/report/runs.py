@@ -1,11 +1,13 @@
-"""The runs in a report, with their comparisons."""
+"""The runs in a report, with their comparisons, and the facts that their tasks know."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from functools import cached_property
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from msgspec.structs import replace as replaced
@@ -14,8 +16,10 @@ from numpy.typing import NDArray
 from harness.analysis.breakdown import is_share, scored
 from harness.analysis.metrics import PASS_RATE, Metrics, from_json
 from harness.analysis.summary import measure
-from harness.config.settings import without_secrets
+from harness.config.settings import Settings, without_secrets
 from harness.declarations import DISTRIBUTION, PluginMember, declared_members, described
+from harness.engine.resolving import MOST_KEPT, build_task, data_difference
+from harness.engine.turns import as_of
 from harness.errors import HarnessError
 from harness.plugins.comparisons.comparable import Run, Variant, refuse_unknown_score, variant_of
 from harness.plugins.comparisons.comparison_document import ShownUnit
@@ -47,7 +51,8 @@ from harness.plugins.report.failure_reasons import (
     read_failures,
 )
 from harness.plugins.report.figure import Figure
-from harness.ports import Effect
+from harness.ports import Effect, Task
+from harness.records import Instance
 from harness.report.run_tables import REFERENCE_COLUMNS, reference_cells
 from harness.report.runs import common_start
 from harness.report.table import Note, Table, table
@@ -56,17 +61,6 @@ from harness.store.columns import AttemptTable
 from harness.store.files import read_file
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
-
-
-class TaskAnswers(Protocol):
-    """What a report asks a run's task: reference answers, and the scored part of a reply."""
-
-    def reference(self, instance: str, turn: int = 1) -> str | None:
-        """Return the reference answer to an instance's turn, or None if none is known."""
-
-    def extracted(self, instance: str, text: str, turn: int = 1) -> str | None:
-        """Return the scored part of a reply, or None if all or none of the reply is scored."""
-
 
 NOT_VALIDATED = "not validated against human labels"
 
@@ -170,6 +164,51 @@ def _sections(index: AttemptIndex, run: str, texts: bool) -> Iterator[tuple[str,
                 yield name, IsolatedSection(member, name, index, run, texts)
 
 
+class RecordedTask:
+    """The task of a run, whose data is read when first needed."""
+
+    def __init__(self, task: Task[Any]) -> None:
+        self._task = task
+
+    @cached_property
+    def _instances(self) -> dict[str, Instance[Any]]:
+        try:
+            return {instance.id: instance for instance in islice(self._task.instances(), MOST_KEPT)}
+        except HarnessError:  # the data cannot be read any more
+            return {}
+
+    def reference(self, instance: str, turn: int = 1) -> str | None:
+        """Return the reference answer to an instance's turn, or None if none is known."""
+        as_asked = self._asked(instance, turn)
+        return None if as_asked is None else self._task.expected_answer(as_asked)
+
+    def _asked(self, instance: str, turn: int) -> Instance[Any] | None:
+        recorded = self._instances.get(instance)
+        return None if recorded is None else as_of(self._task, recorded, [""] * (turn - 1))
+
+    def extracted(self, instance: str, text: str, turn: int = 1) -> str | None:
+        """Return the scored part of a reply, or None if it is the whole reply or is unknown."""
+        as_asked = self._asked(instance, turn)
+        if as_asked is None:
+            return None
+        part = self._task.extracted(as_asked, text)
+        return None if part is None or part.strip() == text.strip() else part
+
+
+def task_of(folder: RunFolder, settings: Settings) -> RecordedTask | None:
+    """Return the task of a run, for reading its data but not for scoring.
+
+    The result is None if the data has changed or anything is missing, or if the task needs code
+    that a command which only reads runs does not execute.
+    """
+    try:
+        run = folder.read_config()
+        task = build_task(run.model_copy(update={"judges": []}), settings, judged=False)
+        return None if data_difference(folder, task.fingerprint()) else RecordedTask(task)
+    except HarnessError:
+        return None
+
+
 MOST_NAMED = 4  # runs named in a title
 
 
@@ -199,7 +238,7 @@ class ReportedRun:
     failures: Failures = NO_FAILURES
     added: Sequence[tuple[str, ReportSection]] = ()  # by plug-ins, with the sections' names
     explanations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by label, group
-    answers: TaskAnswers | None = None
+    answers: RecordedTask | None = None
 
     @property
     def attempts(self) -> AttemptTable:

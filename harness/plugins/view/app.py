@@ -36,13 +36,10 @@ from harness.engine.run_files import runs_named
 from harness.errors import ConfigError, HarnessError
 from harness.plugins.report.figure import config
 from harness.plugins.report.parts import built, to_json
-from harness.plugins.report.recorded_task import task_of
-from harness.plugins.report.runs import TaskAnswers
 from harness.plugins.view.cases import CaseFilter
-from harness.plugins.view.chosen import AnswersOf, Chosen
+from harness.plugins.view.chosen import Chosen
 from harness.plugins.view.runs import POLL_S, Followed, RunList, in_thread, timeline
 from harness.plugins.view.status import request_stop
-from harness.store.run_folder import RunFolder
 from harness.terminal.console import say, write
 
 Message = dict[str, Any]
@@ -102,14 +99,11 @@ class LiveView:
     """The ASGI application of the live page.
 
     ``roots`` are the folders that contain the runs. The Host of every request must name the
-    server's ``port``. ``answers_of`` returns the facts that a run's task knows about answers, or
-    None.
+    server's ``port``.
     """
 
-    def __init__(
-        self, roots: Iterable[Path], port: int, answers_of: AnswersOf = lambda _: None
-    ) -> None:
-        self._answers_of = answers_of
+    def __init__(self, roots: Iterable[Path], port: int, settings: Settings) -> None:
+        self._settings = settings
         self.token = secrets.token_urlsafe(32)
         self._port = port
         self._runs = RunList(roots)
@@ -237,7 +231,7 @@ class LiveView:
             for name in names:
                 if name not in self._followed:
                     self._followed[name] = Followed(self._runs.folders[name])
-            self._chosen[key] = Chosen([self._followed[name] for name in names], self._answers_of)
+            self._chosen[key] = Chosen([self._followed[name] for name in names], self._settings)
         return self._chosen[key]
 
     def _stop(self, query: Query) -> _Reply:
@@ -340,20 +334,20 @@ async def serve(
     listener: socket.socket,
     roots: Iterable[Path],
     opened: Callable[[LiveView], None],
-    answers_of: AnswersOf = lambda _: None,
+    settings: Settings,
 ) -> None:
     """Serve the live page of the runs in the folders ``roots`` until the task is cancelled.
 
     Cancelling closes all connections. ``opened`` is called once requests are accepted.
     """
-    app = LiveView(roots, listener.getsockname()[1], answers_of)
-    settings = Config(
+    app = LiveView(roots, listener.getsockname()[1], settings)
+    config = Config(
         app, ws="none", lifespan="off", log_config=None, access_log=False, server_header=False
     )
-    settings.load()
+    config.load()
     loop = asyncio.get_running_loop()
     state = ServerState()
-    protocol = partial(HttpToolsProtocol, settings, state, {}, loop)
+    protocol = partial(HttpToolsProtocol, config, state, {}, loop)
     server = await loop.create_server(protocol, sock=listener)
     try:
         opened(app)
@@ -397,9 +391,6 @@ def view(
     names = [folder.name for folder in folders]
     listener = listen(port)
 
-    def answers_of(folder: RunFolder) -> TaskAnswers | None:
-        return task_of(folder, settings)
-
     def opened(page: LiveView) -> None:
         url = page.url(names)
         write(url)
@@ -409,7 +400,7 @@ def view(
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
     async def until_signalled() -> None:
-        serving = asyncio.create_task(serve(listener, roots, opened, answers_of))
+        serving = asyncio.create_task(serve(listener, roots, opened, settings))
         for number in (signal.SIGINT, signal.SIGTERM):
             with contextlib.suppress(NotImplementedError):  # Windows
                 asyncio.get_running_loop().add_signal_handler(number, serving.cancel)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -16,6 +16,7 @@ from msgspec.json import decode
 from msgspec.structs import replace
 
 from harness.analysis.failures import FailedLine, read_deciding
+from harness.config.settings import Settings
 from harness.errors import HarnessError
 from harness.plugins.comparisons.run_comparison import ComparisonOptions
 from harness.plugins.report.archive import snippet
@@ -25,7 +26,7 @@ from harness.plugins.report.figures import figures
 from harness.plugins.report.overview import overview, score_kind
 from harness.plugins.report.page import drawable
 from harness.plugins.report.parts import Headline, Overview
-from harness.plugins.report.runs import TaskAnswers, report_on, run_title
+from harness.plugins.report.runs import RecordedTask, report_on, run_title, task_of
 from harness.plugins.view.cases import MISSING, CaseFilter, CaseTable, Findings, TextSearch
 from harness.plugins.view.runs import FILES, Followed, in_thread, stamp, timed, why_ended
 from harness.plugins.view.status import read_status
@@ -43,9 +44,6 @@ SHARE = 0.05  # of a processor's time, for computing the overview again while a 
 PATIENCE_S = 0.7  # until a page shows that its overview is still being computed
 SEARCH_S = 0.4  # of searching before a request is answered
 _FIELDS = Overview.__struct_fields__
-
-
-AnswersOf = Callable[[RunFolder], TaskAnswers | None]
 
 
 class _Computed(NamedTuple):
@@ -77,11 +75,9 @@ class LiveOverview(Overview, frozen=True, kw_only=True):
 class Chosen:
     """The runs of one page, in the order in which they were named."""
 
-    def __init__(
-        self, followed: Sequence[Followed], answers_of: AnswersOf = lambda _: None
-    ) -> None:
+    def __init__(self, followed: Sequence[Followed], settings: Settings) -> None:
         self.followed = followed
-        self._answers_of = answers_of
+        self._settings = settings
         names = [run.folder.name for run in followed]
         self._prefix = common_start(names)
         self._names = [name.removeprefix(self._prefix) for name in names]
@@ -304,8 +300,8 @@ class Chosen:
         return [search.hits for search in searches], done / max(1, sum(sizes))
 
     @cached_property
-    def _answers(self) -> list[TaskAnswers | None]:
-        return [self._answers_of(run.folder) for run in self.followed]
+    def _answers(self) -> list[RecordedTask | None]:
+        return [task_of(run.folder, self._settings) for run in self.followed]
 
     async def entry(self, instance: str) -> dict[str, object] | None:
         """Return all attempts on an instance with their texts, or None if there are none."""

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from harness.plugins.report.failure_reasons import Failures, merged, read_failures
-from harness.plugins.show.failures import read_failed
+from harness.plugins.show.transcript import read_failed
 from harness.records import Score
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
