@@ -15,7 +15,7 @@ from harness.store.judgements import (
     write_register,
 )
 from tests.engine.test_recorder_crashes import run_that_crashes_at_two_lines
-from tests.plugins.show.test_failures import index
+from tests.plugins.show.test_transcript_failures import index
 from tests.report.attempts import attempt
 
 
