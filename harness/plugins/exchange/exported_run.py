@@ -12,7 +12,6 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -20,13 +19,10 @@ from warnings import warn
 
 import msgspec
 
-from harness.analysis.metrics import Metrics
-from harness.analysis.summary import measure
-from harness.config.run_file import RunFile
 from harness.engine.resolving import row_fields
 from harness.errors import StoreFailed, import_extra
 from harness.records import Attempt, Usage, encodable
-from harness.results import recorded_attempts
+from harness.results import RunResult, recorded_attempts
 from harness.store.files import OUTPUT_REMEDY, output_file
 from harness.store.index import AttemptIndex, AttemptLine
 from harness.store.run_folder import RunFolder
@@ -37,31 +33,20 @@ if TYPE_CHECKING:
 Line = TypeVar("Line", Attempt, "_Row")
 
 
-@dataclass(frozen=True)
-class ExportedRun:
-    """A run to export."""
+@dataclass(frozen=True, repr=False)
+class ExportedRun(RunResult):
+    """A run to export, with the fields of the user's rows by instance."""
 
-    folder: RunFolder
     manifest: Mapping[str, Any]
-    name: str
-    task: str
-    model: str | None
-    simulated: bool
     index: AttemptIndex
-    # The fields of the user's rows, by instance.
     rows: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
-    @cached_property
-    def config(self) -> RunFile:
-        """The run file, with defaults filled in."""
-        return self.folder.read_config()
+    @property
+    def simulated(self) -> bool:
+        """Whether the answers are simulated."""
+        return bool(self.manifest.get("simulated"))
 
-    @cached_property
-    def metrics(self) -> Metrics:
-        """The run's metrics, computed from its attempts and calls."""
-        return measure(self.folder)
-
-    def samples(self, shape: type[Line]) -> Iterator[list[Line]]:
+    def read_samples(self, shape: type[Line]) -> Iterator[list[Line]]:
         """Yield the attempts of each sample, in order of their rounds, decoded as ``shape``."""
         attempts = self.index.read(shape, self.index.rows_by_name(self.rows))
         for _, rounds in groupby(attempts, lambda attempt: (attempt.instance, attempt.sample)):
@@ -71,16 +56,7 @@ class ExportedRun:
 def exported_run(folder: RunFolder) -> ExportedRun:
     """Return the run in a folder, for export."""
     index = recorded_attempts(folder)
-    manifest = folder.read_manifest()
-    return ExportedRun(
-        folder=folder,
-        manifest=manifest,
-        name=folder.name,
-        task=manifest.get("task", ""),
-        model=manifest.get("model"),
-        simulated=manifest.get("simulated", False),
-        index=index,
-    )
+    return ExportedRun(folder, folder.read_manifest(), index)
 
 
 Kind = Literal["VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN"]  # SQL type of a column
@@ -160,8 +136,9 @@ class ExportedRows:
     def __iter__(self) -> Iterator[list[Cell]]:
         """Yield the rows in order of run, instance, sample and round."""
         for run in self.runs:
-            facts = [run.name, run.task, run.model, run.simulated]
-            for rounds in run.samples(_Row):
+            manifest = run.manifest
+            facts = [run.name, manifest.get("task", ""), manifest.get("model"), run.simulated]
+            for rounds in run.read_samples(_Row):
                 *before, last = rounds
                 for line in before if self._attempts else ():
                     yield [*facts, *self._cells(run, line, line.request, False)]

@@ -165,7 +165,7 @@ def log_wandb(run: ExportedRun, rows: ExportedRows, project: str = "") -> str:
             id=content_hash(run.manifest.get("id", run.name))[:16],  # the same run gets the same id
             resume="allow",
             name=run.name,
-            group=run.task,
+            group=run.manifest.get("task", ""),
             job_type="evaluation",
             tags=["SIMULATED"] if run.simulated else None,
             config=run.config.model_dump(mode="json"),
