@@ -223,6 +223,15 @@ class Evaluation(NamedTuple):
     notes: list[str]  # for the user to read before the runs start
 
 
+class _ChosenTask(NamedTuple):
+    """A benchmark of an evaluation."""
+
+    section: Mapping[str, Any]  # ``task`` of the run file
+    short: str  # its name, for the names of runs
+    own_data: bool = True  # whether the data is not the harness's
+    numbered: bool = False  # whether equal names get numbers
+
+
 def evaluation(
     tasks: Sequence[TaskChoice],
     models: Sequence[str],
@@ -249,13 +258,10 @@ def evaluation(
             problem = f"{model!r:.60} is not the name of a model."
             remedy = "Register a function with @harness.backend, and pass its name."
             raise ConfigError(problem, remedy)
-    tasks = _with_prefixes(tasks)
-    for task in tasks:
-        if isinstance(task, str):
-            _check_task(task)
+    chosen = _chosen(tasks)
     simulated = all(model.partition("/")[0] == "simulated" for model in models)
     published = not simulated and "task.dataset" not in changes
-    tree = _tree(tasks, models, judge, published)
+    tree = _tree(chosen, models, judge, published)
     if MAX_TOKENS_KEY in changes:
         _remove_max_tokens(tree["matrix"])
     if limit is not None:
@@ -268,16 +274,15 @@ def evaluation(
     if len(models) > 1:
         _check_model_options(runs.values(), [key for key in changes if key.startswith("model.")])
     own_path = "task.path" in changes
-    notes = [note for task in tasks for note in _notes(task, runs, published, own_path)]
+    notes = [note for task in chosen for note in _notes(task, runs, published, own_path)]
     return Evaluation(tree, runs, notes)
 
 
 def _notes(
-    task: TaskChoice, runs: Mapping[str, RunFile], published: bool, own_path: bool
+    task: _ChosenTask, runs: Mapping[str, RunFile], published: bool, own_path: bool
 ) -> Iterable[str]:
-    name = _section(task)["name"]
-    own_data = own_path or name == "jsonl" or name in named_tasks() or not isinstance(task, str)
-    if published and not own_data and not _published_option(name):
+    name = task.section["name"]
+    if published and not (own_path or task.own_data) and not _published_option(name):
         yield f"{name}: our own instances, not the published data (harness docs eval)."
     if judge_of(name) and not any(run.judges for run in runs.values() if run.task.name == name):
         yield f"{name} needs a judge for a full verdict: set {option('judge', 'BACKEND/NAME')}."
@@ -289,7 +294,7 @@ def _published_option(task: str) -> str:
 
 
 def _tree(
-    tasks: Sequence[TaskChoice], models: Sequence[str], judge: str, published: bool
+    tasks: Sequence[_ChosenTask], models: Sequence[str], judge: str, published: bool
 ) -> dict[str, Any]:
     """Return a suite's run file, as nested mappings."""
     task_names = _names(tasks)
@@ -307,7 +312,7 @@ def _tree(
         max_tokens = None  # only one axis may set it
         _remove_max_tokens(matrix)
     return {
-        "task": {"name": _section(tasks[0])["name"]},
+        "task": {"name": tasks[0].section["name"]},
         "model": {"backend": model_sections[0]["backend"]},
         "decoding": {"max_tokens": max_tokens},
         "matrix": matrix,
@@ -320,9 +325,9 @@ def _remove_max_tokens(matrix: Mapping[str, Mapping[str, dict[str, Any]]]) -> No
             keys.pop(MAX_TOKENS_KEY, None)
 
 
-def _task_keys(task: TaskChoice, run_name: str, judge: str, published: bool) -> dict[str, Any]:
+def _task_keys(task: _ChosenTask, run_name: str, judge: str, published: bool) -> dict[str, Any]:
     """Return the keys that a task sets in its runs."""
-    section = dict(_section(task))
+    section = dict(task.section)
     name = section["name"]
     keys: dict[str, Any] = {}
     if published and _published_option(name):
@@ -355,61 +360,48 @@ def _dotted(section: str, tree: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{section}.{key}": value for key, value in tree.items()}
 
 
-def _section(task: TaskChoice) -> Mapping[str, Any]:
-    if isinstance(task, Mapping):
-        return task
-    prefix, data_name = _prefixed(task)
-    if prefix:
-        return {"name": prefix, named_tasks()[prefix].option: data_name}
-    if _is_rows(task):
-        return {"name": "jsonl", "path": str(Path(task).resolve())}
-    return {"name": task}
+def _chosen(tasks: Sequence[TaskChoice]) -> list[_ChosenTask]:
+    """Return the tasks' sections. A name's prefix also applies to later names without a prefix."""
+    chosen = []
+    latest = ""
+    for task in tasks:
+        if not isinstance(task, str):
+            short = str(task.get("as") or task["name"])
+            chosen.append(_ChosenTask(task, short, numbered=not task.get("as")))
+            continue
+        prefix, colon, data_name = task.partition(":")
+        if colon and prefix in named_tasks():
+            latest = prefix
+        else:
+            data_name = task
+        suffix = Path(task).suffix
+        if latest:
+            named = named_tasks()[latest]
+            short = re.sub(named.left_out, "", data_name)
+            chosen.append(_ChosenTask({"name": latest, named.option: data_name}, short))
+        elif is_row_file(task) and suffix not in RUN_FILE:
+            section = {"name": "jsonl", "path": str(Path(task).resolve())}
+            chosen.append(_ChosenTask(section, Path(task).name.partition(".")[0]))
+        else:
+            _check_task(task, suffix)
+            chosen.append(
+                _ChosenTask({"name": task}, task, own_data=task in ("jsonl", *named_tasks()))
+            )
+    return chosen
 
 
-def _prefixed(task: str) -> tuple[str, str]:
-    """Return the prefix of a task's name, or "", and the rest of the name."""
-    prefix, colon, rest = task.partition(":")
-    return (prefix, rest) if colon and prefix in named_tasks() else ("", task)
-
-
-def _is_rows(name: str) -> bool:
-    return is_row_file(name) and Path(name).suffix not in RUN_FILE
-
-
-def _names(tasks: Sequence[TaskChoice]) -> list[str]:
+def _names(tasks: Sequence[_ChosenTask]) -> list[str]:
     """Return the tasks' names in names of runs. Equal names of sections are numbered."""
     names: list[str] = []
     for task in tasks:
-        name = in_run_name(_short(task))
-        if isinstance(task, Mapping) and not task.get("as"):
+        name = in_run_name(task.short)
+        if task.numbered:
             numbered = re.compile(rf"{re.escape(name)}(-\d+)?")
             same = sum(numbered.fullmatch(earlier) is not None for earlier in names)
             if same:
                 name = f"{name}-{same + 1}"
         names.append(name)
     return names
-
-
-def _short(task: TaskChoice) -> str:
-    if isinstance(task, Mapping):
-        return str(task.get("as") or task["name"])
-    prefix, rest = _prefixed(task)
-    if prefix:
-        return re.sub(named_tasks()[prefix].left_out, "", rest)
-    return Path(task).name.partition(".")[0] if _is_rows(task) else task
-
-
-def _with_prefixes(tasks: Sequence[TaskChoice]) -> list[TaskChoice]:
-    """Return the tasks. The prefix of a name also applies to later names without a prefix."""
-    complete: list[TaskChoice] = []
-    latest = ""
-    for task in tasks:
-        if isinstance(task, str):
-            prefix, rest = _prefixed(task)
-            latest = prefix or latest
-            task = f"{latest}:{rest}" if latest else rest
-        complete.append(task)
-    return complete
 
 
 def _check_model_options(runs: Iterable[RunFile], keys: Sequence[str]) -> None:
@@ -425,11 +417,8 @@ def _check_model_options(runs: Iterable[RunFile], keys: Sequence[str]) -> None:
             ) from None
 
 
-def _check_task(name: str) -> None:
+def _check_task(name: str, suffix: str) -> None:
     task_names = kind("tasks").names()
-    suffix = Path(name).suffix
-    if _is_rows(name) or _prefixed(name)[0]:
-        return
     if suffix in RUN_FILE:
         raise ConfigError(f"{name} is a run file.", f"Use harness run {name} --model MODEL.")
     if suffix and suffix != ".py":
