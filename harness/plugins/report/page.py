@@ -26,6 +26,7 @@ from harness.errors import ConfigError
 from harness.plugins.comparisons.comparison_document import ShownUnit
 from harness.plugins.comparisons.run_comparison import ComparisonOptions
 from harness.plugins.report.archive import select, write_chunks
+from harness.plugins.report.entries import task_of
 from harness.plugins.report.figure import Figure, config, write_image
 from harness.plugins.report.figures import figures
 from harness.plugins.report.overview import overview
@@ -46,7 +47,6 @@ from harness.plugins.report.runs import (
     report_on,
     run_title,
     shortened,
-    task_of,
 )
 from harness.report.table import Column
 from harness.report.text import printable, usd

@@ -1,12 +1,10 @@
-"""The runs in a report, with their comparisons, and the facts that their tasks know."""
+"""The runs in a report, with their comparisons."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,10 +14,8 @@ from numpy.typing import NDArray
 from harness.analysis.breakdown import is_share, scored
 from harness.analysis.metrics import PASS_RATE, Metrics, from_json
 from harness.analysis.summary import measure
-from harness.config.settings import Settings, without_secrets
+from harness.config.settings import without_secrets
 from harness.declarations import DISTRIBUTION, PluginMember, declared_members, described
-from harness.engine.resolving import MOST_KEPT, build_task, data_difference
-from harness.engine.turns import as_of
 from harness.errors import HarnessError
 from harness.plugins.comparisons.comparable import Run, Variant, refuse_unknown_score, variant_of
 from harness.plugins.comparisons.comparison_document import ShownUnit
@@ -44,15 +40,15 @@ from harness.plugins.comparisons.run_comparison import (
     compare_runs,
 )
 from harness.plugins.comparisons.suite import Suite, suite_of
-from harness.plugins.report.failure_reasons import (
+from harness.plugins.report.entries import (
     NO_FAILURES,
     Failures,
+    RecordedTask,
     merged,
     read_failures,
 )
 from harness.plugins.report.figure import Figure
-from harness.ports import Effect, Task
-from harness.records import Instance
+from harness.ports import Effect
 from harness.report.run_tables import REFERENCE_COLUMNS, reference_cells
 from harness.report.runs import common_start
 from harness.report.table import Note, Table, table
@@ -162,51 +158,6 @@ def _sections(index: AttemptIndex, run: str, texts: bool) -> Iterator[tuple[str,
                 yield name, member.load()(index, run, texts)
             else:
                 yield name, IsolatedSection(member, name, index, run, texts)
-
-
-class RecordedTask:
-    """The task of a run, whose data is read when first needed."""
-
-    def __init__(self, task: Task[Any]) -> None:
-        self._task = task
-
-    @cached_property
-    def _instances(self) -> dict[str, Instance[Any]]:
-        try:
-            return {instance.id: instance for instance in islice(self._task.instances(), MOST_KEPT)}
-        except HarnessError:  # the data cannot be read any more
-            return {}
-
-    def reference(self, instance: str, turn: int = 1) -> str | None:
-        """Return the reference answer to an instance's turn, or None if none is known."""
-        as_asked = self._asked(instance, turn)
-        return None if as_asked is None else self._task.expected_answer(as_asked)
-
-    def _asked(self, instance: str, turn: int) -> Instance[Any] | None:
-        recorded = self._instances.get(instance)
-        return None if recorded is None else as_of(self._task, recorded, [""] * (turn - 1))
-
-    def extracted(self, instance: str, text: str, turn: int = 1) -> str | None:
-        """Return the scored part of a reply, or None if it is the whole reply or is unknown."""
-        as_asked = self._asked(instance, turn)
-        if as_asked is None:
-            return None
-        part = self._task.extracted(as_asked, text)
-        return None if part is None or part.strip() == text.strip() else part
-
-
-def task_of(folder: RunFolder, settings: Settings) -> RecordedTask | None:
-    """Return the task of a run, for reading its data but not for scoring.
-
-    The result is None if the data has changed or anything is missing, or if the task needs code
-    that a command which only reads runs does not execute.
-    """
-    try:
-        run = folder.read_config()
-        task = build_task(run.model_copy(update={"judges": []}), settings, judged=False)
-        return None if data_difference(folder, task.fingerprint()) else RecordedTask(task)
-    except HarnessError:
-        return None
 
 
 MOST_NAMED = 4  # runs named in a title

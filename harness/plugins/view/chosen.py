@@ -20,13 +20,19 @@ from harness.config.settings import Settings
 from harness.errors import HarnessError
 from harness.plugins.comparisons.run_comparison import ComparisonOptions
 from harness.plugins.report.archive import snippet
-from harness.plugins.report.entries import entry, judges_of, read_texts
-from harness.plugins.report.failure_reasons import reasons_told
+from harness.plugins.report.entries import (
+    RecordedTask,
+    entry,
+    judges_of,
+    read_texts,
+    reasons_told,
+    task_of,
+)
 from harness.plugins.report.figures import figures
 from harness.plugins.report.overview import overview, score_kind
 from harness.plugins.report.page import drawable
 from harness.plugins.report.parts import Headline, Overview
-from harness.plugins.report.runs import RecordedTask, report_on, run_title, task_of
+from harness.plugins.report.runs import report_on, run_title
 from harness.plugins.view.cases import MISSING, CaseFilter, CaseTable, Findings, TextSearch
 from harness.plugins.view.runs import FILES, Followed, in_thread, stamp, timed, why_ended
 from harness.plugins.view.status import read_status

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.plugins.report.failure_reasons import Failures, merged, read_failures
+from harness.plugins.report.entries import Failures, merged, read_failures
 from harness.plugins.show.transcript import read_failed
 from harness.records import Score
 from harness.store.index import AttemptIndex
