@@ -269,14 +269,11 @@ class Chosen:
                     "told": reasons_told(line, index) if failed else [],
                     "match": bool(selected.matches[run][row]),
                 }
-        labels = dict.fromkeys(
-            label for index_of_run in table.indexes for label in index_of_run.attempts.labels()
-        )
         page = [
             {
                 "instance": line.instance,
                 "sample": line.sample,
-                "groups": [line.groups.get(label) for label in labels],
+                "groups": [line.groups.get(label) for label in table.labels],
                 "cells": [changes[place] for changes in cells],
                 "changes": [
                     next((kind for kind, digests in changes.items() if digest in digests), None)
@@ -332,12 +329,8 @@ class Chosen:
             verdict = NOT_JUDGED if line.passed is None else int(line.passed)
             attempt |= {"run": run, "sample": line.sample, "round": line.round, "verdict": verdict}
             attempt["outcome"] = OUTCOMES.index(line.outcome)
-        labels = dict.fromkeys(
-            label for index_of_run in table.indexes for label in index_of_run.attempts.labels()
-        )
-        return shown_entry | {
-            "groups": [attempts_found[0][1].groups.get(label) for label in labels]
-        }
+        groups = attempts_found[0][1].groups
+        return shown_entry | {"groups": [groups.get(label) for label in table.labels]}
 
     async def line(
         self, run: str, instance: str, sample: int, round_: int
