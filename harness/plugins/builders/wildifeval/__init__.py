@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-import harness
 from harness.calls.budget import Budget
 from harness.calls.keys import provider_seed
 from harness.calls.signals import Notices, Stop, Stopping
@@ -40,16 +39,11 @@ from harness.plugins.builders import folder
 from harness.plugins.builders.corpora import FileRows
 from harness.plugins.builders.folder import (
     BuiltFolder,
-    Cell,
     Stages,
-    card,
-    document,
-    inline,
     key_of,
     locked_stages,
-    quoted,
     refuse_other,
-    table,
+    rendered,
 )
 from harness.plugins.builders.wildifeval.asking import (
     Asking,
@@ -62,7 +56,6 @@ from harness.plugins.builders.wildifeval.asking import (
 from harness.plugins.builders.wildifeval.curation_file import AUTHORS_PROMPTS, Curation, StageName
 from harness.plugins.builders.wildifeval.pipeline import (
     Curated,
-    CuratedRow,
     StageEstimate,
     curated,
     estimate,
@@ -70,7 +63,6 @@ from harness.plugins.builders.wildifeval.pipeline import (
 from harness.plugins.builders.wildifeval.screening import (
     UNREADABLE,
     Screened,
-    Step,
     examine,
     log_files,
     read_chats,
@@ -85,8 +77,6 @@ TASKS = "tasks.jsonl"
 CARD = "card.md"
 REPORT = "report.md"
 FILES = (TASKS, CARD, REPORT)
-EXAMPLES = 5  # number of tasks in the report
-LONGEST = 600  # characters of an example
 MOST_TITLES = 20
 UNNAMED = "(the model named none)"
 
@@ -172,8 +162,8 @@ async def build(
         if n:
             status(f"{n:,} replies of the stage {stage!r} name no label on its list: see {REPORT}")
     text = report(result)
-    texts = {CARD: card(out.name, about(facts), facts), REPORT: text}
-    folder.write(out, KIND, {TASKS: rows}, facts, texts)
+    card = rendered("wildifeval/card.md.j2", name=out.name, facts=facts)
+    folder.write(out, KIND, {TASKS: rows}, facts, {CARD: card, REPORT: text})
     return BuiltFolder(out, len(rows), facts, text)
 
 
@@ -184,89 +174,25 @@ def _sha256(path: Path) -> str:
         raise cannot_read(path, error) from None
 
 
-def about(facts: Mapping[str, Any]) -> str:
-    """Return the description of the data set for its card, from the facts in its manifest."""
-    costs = [stage_calls["cost_usd"] for stage_calls in facts["calls"].values()]
-    cost = "not known" if None in costs else f"${sum(costs):,.4f}"
-    return (
-        f"{facts['tasks']:,} tasks with {facts['constraints']:,} constraints, in the form of "
-        f"WildIFEval ({facts['paper']}), built by harness {harness.__version__}."
-        + (" The models were simulated: this is not data." if facts["simulated"] else "")
-        + f" Total cost: {cost}. Answers from the cache were paid for earlier.\n\n"
-        "Constraints are a model's reading of the messages; they were not checked. The filters "
-        "of language and toxicity are statistical and miss some of what they should leave out. "
-        "The messages are real people's words, and may be about real people."
-    )
-
-
 def report(curated: Curated) -> str:
     """Return the build's report in Markdown."""
-    rows = curated.rows
-    constraints = [constraint for row in rows for constraint in row.constraints]
-    kinds = Counter(constraint.category or UNNAMED for constraint in constraints)
-    titles = Counter(
-        constraint.title
-        for constraint in constraints
-        if constraint.category == OTHER and constraint.title
-    )
-    areas = Counter(row.domain or UNNAMED for row in rows)
-    return document(
-        "# Report of the curation",
-        "## What was left out",
-        "Each message is counted once, under the first reason that applies.",
-        table(_steps(curated.steps)),
-        *_left_out(curated.steps),
-        "## Constraints",
-        table(
-            {"category": name, "constraints": kinds[name], "share": kinds[name] / len(constraints)}
-            for name in (*CATEGORIES, OTHER, UNNAMED)
-        ),
-        table(
-            {"title in Other": name, "constraints": n}
-            for name, n in titles.most_common(MOST_TITLES)
-        ),
-        "## Domains",
-        f"{len(curated.proposed):,} were proposed, {len(curated.domains):,} remain.",
-        table(
-            {"domain": name, "tasks": areas[name], "share": areas[name] / len(rows)}
-            for name in (*curated.domains, UNNAMED)
-        ),
-        "## Replies without a label on the list",
-        table(
-            {"stage": stage, "reply": reply, "replies": n}
+    constraints = [constraint for row in curated.rows for constraint in row.constraints]
+    categories = Counter(constraint.category or UNNAMED for constraint in constraints)
+    other = [constraint.title for constraint in constraints if constraint.category == OTHER]
+    return rendered(
+        "wildifeval/report.md.j2",
+        curated=curated,
+        categories=dict.fromkeys((*CATEGORIES, OTHER, UNNAMED), 0) | categories,
+        titles=Counter(filter(None, other)).most_common(MOST_TITLES),
+        domains=dict.fromkeys((*curated.domains, UNNAMED), 0)
+        | Counter(row.domain or UNNAMED for row in curated.rows),
+        unread=[
+            (stage, reply, n)
             for stage, lost in curated.unread.items()
             for reply, n in Counter(lost).most_common(MOST_TITLES)
-        ),
-        "## Examples",
-        *(_example(row) for row in rows[:EXAMPLES]),
+        ],
+        unnamed=UNNAMED,
     )
-
-
-def _steps(steps: Sequence[Step]) -> Iterator[dict[str, Cell]]:
-    for step in steps:
-        for reason, n in [*step.removed.items(), ("all of them", step.before - step.left)]:
-            left = step.left if reason == "all of them" else None
-            facts: dict[str, Cell] = {"step": step.name, "left out": reason, "tasks": n}
-            yield facts | {"share": n / max(1, step.before), "left": left}
-
-
-def _left_out(steps: Sequence[Step]) -> Iterator[str]:
-    for step in steps:
-        for reason, examples in step.examples.items():
-            yield f"### {inline(step.name)}: {inline(reason)}"
-            for example in examples:
-                detail = f" ({inline(example.detail)})" if example.detail else ""
-                yield f"{inline(example.id)}{detail}:"
-                yield quoted(example.text.strip(), LONGEST)
-
-
-def _example(row: CuratedRow) -> str:
-    constraints = "\n".join(
-        f"- {inline(constraint.text)} ({inline(constraint.category or UNNAMED)})"
-        for constraint in row.constraints
-    )
-    title = f"### {inline(row.id)}: {inline(row.domain or UNNAMED)}"
-    return f"{title}\n\n{quoted(row.task, LONGEST)}\n\n{constraints}"
 
 
 T = TypeVar("T")
