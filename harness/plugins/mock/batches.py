@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
+from pathlib import Path
 from time import time
 from typing import Any, ClassVar, Literal
 from urllib.parse import parse_qs
 
 import msgspec
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from harness.plugins.mock import wire
 from harness.plugins.mock.anthropic import AnthropicMessages
@@ -48,7 +50,6 @@ BATCH_FAULTS: Mapping[str, str] = {
     "foreign": "a result is followed by one of another batch",
     "gzip_bomb": "an answer about a batch, or its results, decompress to 100 MB more",
 }
-WINDOW_S = 24 * 3600
 LATE_S = 1.0
 UNLISTED_S = 2.0
 
@@ -147,6 +148,7 @@ class VendorBatches(ABC):
     """
 
     wire: ClassVar[WireFormat]
+    form: ClassVar[str]  # name of the template of the batches' JSON objects
     prefix: ClassVar[str]  # of the batches' ids
     root: ClassVar[str]  # path of the endpoints
     files: ClassVar[str] = "/none"  # path of the endpoints for files
@@ -167,9 +169,9 @@ class VendorBatches(ABC):
             ApiError: If the body is invalid.
         """
 
-    @abstractmethod
     def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
-        """Return a batch as a JSON object."""
+        """Return a batch as a JSON object. The first call after its end may store its results."""
+        return filled(self.form, batch=batch, host=wire.header(headers, b"host"))
 
     def serve(
         self, method: str, path: str, query: Given, headers: Headers, body: bytes
@@ -378,6 +380,24 @@ def iso_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
+def _encoded(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+_VIEWS = Environment(  # noqa: S701 (JSON)
+    finalize=_encoded,
+    loader=FileSystemLoader(Path(__file__).with_name("batch_views")),
+    undefined=StrictUndefined,
+)
+_VIEWS.filters["iso_time"] = iso_time
+
+
+def filled(form: str, **values: object) -> JsonObject:
+    """Return the JSON object of a template in which each value is encoded as JSON."""
+    view: JsonObject = msgspec.json.decode(_VIEWS.get_template(f"{form}.json.j2").render(values))
+    return view
+
+
 class BatchEndpoints:
     """The vendors' endpoints for files and batches. If ``api_key`` is None, any key is valid."""
 
@@ -426,6 +446,7 @@ class AnthropicBatches(VendorBatches):
     """Anthropic's message batches. They carry no metadata."""
 
     wire = AnthropicMessages()
+    form = "anthropic"
     prefix = "msgbatch"
     root = "/v1/messages/batches"
     most_listed = 1000
@@ -447,30 +468,6 @@ class AnthropicBatches(VendorBatches):
             if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", entry.custom_id):
                 raise self.wire.invalid(f"requests.{number}.custom_id: invalid characters")
         return self.begin(entries, headers, {})
-
-    def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
-        counts = batch.counts
-        ended = batch.ended
-        host = wire.header(headers, b"host")
-        results = f"http://{host}{self.root}/{batch.id}/results"
-        return {
-            "id": batch.id,
-            "type": "message_batch",
-            "processing_status": "in_progress" if ended is None else "ended",
-            "request_counts": {
-                "processing": len(batch.entries) if ended is None else 0,
-                "succeeded": counts["succeeded"],
-                "errored": counts["errored"],
-                "canceled": counts["cancelled"],
-                "expired": counts["expired"],
-            },
-            "created_at": iso_time(batch.created),
-            "expires_at": iso_time(batch.created + WINDOW_S),
-            "ended_at": None if ended is None else iso_time(ended),
-            "cancel_initiated_at": iso_time(ended) if ended and counts["cancelled"] else None,
-            "archived_at": None,
-            "results_url": None if ended is None else results,
-        }
 
     def other(self, method: str, rest: str) -> bytes | None:
         name, _, what = rest.partition("/")

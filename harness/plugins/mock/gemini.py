@@ -17,7 +17,6 @@ from harness.plugins.mock.batches import (
     Served,
     StoredFile,
     check_unique,
-    iso_time,
 )
 from harness.plugins.mock.wire import (
     ApiError,
@@ -211,6 +210,7 @@ class _Create(msgspec.Struct):
 class GeminiBatches(FileBatches):
     """Gemini's files and batches. An expired batch has no results, and costs nothing."""
 
+    form = "gemini"
     prefix = "b"
     root = "/batches"
     files = "/files"
@@ -287,34 +287,11 @@ class GeminiBatches(FileBatches):
         return self.begin(entries, headers, {"tag": description.display_name, "model": model})
 
     def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
-        """Return a batch as JSON, and store the results of a finished one."""
         counts = batch.counts
-        ended = batch.ended
-        about = batch.about
-        state = {"in_progress": "RUNNING", "completed": "SUCCEEDED"}.get(batch.status)
-        facts: JsonObject = {
-            "model": f"models/{about['model']}",
-            "displayName": about["tag"],
-            "state": f"BATCH_STATE_{state or batch.status.upper()}",
-            "createTime": iso_time(batch.created),
-            "batchStats": {
-                "requestCount": str(len(batch.entries)),
-                "successfulRequestCount": str(counts["succeeded"]),
-                "failedRequestCount": str(counts["errored"]),
-            },
-        }
-        view: JsonObject = {"name": f"batches/{batch.id}", "metadata": facts}
-        if ended is None:
-            return view
-        if "file" not in about and (counts["succeeded"] or counts["errored"]):
+        if "file" not in batch.about and (counts["succeeded"] or counts["errored"]):
             lines = self.lines(batch, _result, ("succeeded", "errored"))
-            about["file"] = self.store(StoredFile(lines))
-        output = {"responsesFile": about["file"]} if "file" in about else {}
-        facts |= {"output": output, "endTime": iso_time(ended)}
-        if batch.status == "completed":
-            return view | {"done": True, "response": output}
-        code = {"cancelled": 1, "expired": 4}.get(batch.status, 13)
-        return view | {"done": True, "error": {"code": code, "message": batch.status}}
+            batch.about["file"] = self.store(StoredFile(lines))
+        return super().view(batch, headers)
 
     def page(self, query: Given, headers: Headers) -> Served:
         newest = self.newest()
