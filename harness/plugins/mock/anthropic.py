@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Raw, Struct, ValidationError
@@ -34,19 +34,6 @@ VERSIONS = ("2023-01-01", "2023-06-01", "2026-10-21")
 WITHOUT_SAMPLING = "2026-10-21"  # the first version to reject sampling parameters
 SAMPLING = ("temperature", "top_k", "top_p")
 
-_ERROR_TYPES = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    404: "not_found_error",
-    429: "rate_limit_error",
-    529: "overloaded_error",
-}
-_STOP_REASONS = {
-    "stop": "end_turn",
-    "length": "max_tokens",
-    "content_filter": "refusal",
-    "refusal": "refusal",
-}
 # Opaque: clients only send it back.
 _SIGNATURE = "bW9jayBwcm92aWRlcjogbm90aGluZyB0byB2ZXJpZnk="
 
@@ -114,10 +101,7 @@ class AnthropicMessages(wire.WireFormat):
     """The wire format of ``POST /v1/messages``."""
 
     path = "/v1/messages"
-    request_id_header = b"request-id"
-    limit_header = "anthropic-ratelimit-{unit}-{part}"
-    spent = (400, "Your credit balance is too low to access the Anthropic API.")
-    failures: ClassVar = dict.fromkeys((500, 503), "Internal server error") | {529: "Overloaded"}
+    vendor = "anthropic"
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
         version = wire.header(headers, b"anthropic-version")
@@ -171,7 +155,7 @@ class AnthropicMessages(wire.WireFormat):
             content.append({"type": "thinking", "thinking": thinking, "signature": _SIGNATURE})
         if choice.text:
             content.append({"type": "text", "text": choice.text, "citations": None})
-        reason = "stop_sequence" if choice.stop is not None else _STOP_REASONS[choice.finish]
+        reason = "stop_sequence" if choice.stop is not None else self.texts.finish[choice.finish]
         refusal = {"type": "refusal", "category": None, "explanation": None}
         usage: JsonObject = {
             "input_tokens": request.prompt_tokens - request.cache_read - request.cache_write,
@@ -234,10 +218,15 @@ class AnthropicMessages(wire.WireFormat):
         return {"type": "error", "error": error.error, "request_id": request_id}
 
     def fail(
-        self, status: int, message: str, code: str | None = None, retry_after: float | None = None
+        self,
+        status: int,
+        message: str,
+        code: str | None = None,
+        *,
+        retry_after: float | None = None,
     ) -> ApiError:
         details = {} if code is None else {"details": {"error_code": code}}
-        kind = _ERROR_TYPES.get(status, "api_error")
+        kind = self.texts.error_types.get(status, "api_error")
         return ApiError(status, {"type": kind, "message": message, **details}, retry_after)
 
     def check_key(self, headers: Headers, key: str) -> None:
@@ -246,9 +235,6 @@ class AnthropicMessages(wire.WireFormat):
         if (header_key or token) != key:
             wrong = "invalid x-api-key" if header_key else "Invalid bearer token"
             raise self.fail(401, wrong if header_key or token else "x-api-key header is required")
-
-    def unknown_model(self, model: str) -> ApiError:
-        return self.fail(404, f"model: {model}")
 
     def invalid_body(self, error: Exception) -> ApiError:
         match = _FIELD_ERROR.match(str(error))
@@ -264,10 +250,10 @@ class AnthropicMessages(wire.WireFormat):
     def refused(self, parameter: str, value: object) -> ApiError | None:
         if parameter in SAMPLING:
             return self.invalid(f"`{parameter}` is deprecated for this model.")
-        return self.invalid(f"{parameter}: Extra inputs are not permitted")
+        return super().refused(parameter, value)
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        message = "This request would exceed your organization's rate limit"
+        message = self.texts.rate_limited
         if level:
             message += f" of {level.limit:,} {level.unit} per minute (org: mock, model: {model})"
         return self.fail(429, f"{message}.", retry_after=retry_after)
@@ -290,13 +276,6 @@ def _joined(content: str | list[_Block]) -> str:
 
 
 VERTEX_VERSION = "vertex-2023-10-16"
-
-_BEDROCK_STOP_REASONS = {
-    "stop": "end_turn",
-    "length": "max_tokens",
-    "content_filter": "content_filtered",
-    "refusal": "end_turn",
-}
 
 
 class AnthropicVertex(AnthropicMessages):
@@ -345,13 +324,7 @@ class BedrockConverse(wire.WireFormat):
     """The wire format of ``POST /model/{model}/converse``."""
 
     path = "/model/{model}/converse"
-    request_id_header = b"x-amzn-requestid"
-    spent = (429, "Too many tokens per day, please wait before trying again.")
-    failures: ClassVar = {
-        500: "The system encountered an unexpected error during processing.",
-        **dict.fromkeys((503, 529), "The service is currently unavailable."),
-    }
-    reported = ()  # Bedrock does not report its limits
+    vendor = "bedrock"
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
         request = self.decode(body, _Converse)
@@ -381,9 +354,7 @@ class BedrockConverse(wire.WireFormat):
         if choice.reasoning and self.reasoning == "blocks":
             thought = {"reasoningText": {"text": choice.reasoning}}
             content.insert(0, {"reasoningContent": thought})
-        reason = (
-            "stop_sequence" if choice.stop is not None else _BEDROCK_STOP_REASONS[choice.finish]
-        )
+        reason = "stop_sequence" if choice.stop is not None else self.texts.finish[choice.finish]
         return {
             "output": {"message": {"role": "assistant", "content": content}},
             "stopReason": reason,
@@ -400,23 +371,20 @@ class BedrockConverse(wire.WireFormat):
     def error(self, error: ApiError, request_id: str) -> JsonObject:
         return dict(error.error)
 
-    def fail(self, status: int, message: str, code: str | None = None) -> ApiError:
-        return ApiError(status, {"message": message})
+    def fail(
+        self,
+        status: int,
+        message: str,
+        code: str | None = None,
+        *,
+        retry_after: float | None = None,
+    ) -> ApiError:
+        return ApiError(status, {"message": message}, retry_after)
 
     def check_key(self, headers: Headers, key: str) -> None:
         if wire.bearer(headers) != key:
             message = "The security token included in the request is invalid."
             raise self.fail(403, message)
-
-    def unknown_model(self, model: str) -> ApiError:
-        return self.fail(404, f"Could not resolve the foundation model from {model!r}.")
-
-    def refused(self, parameter: str, value: object) -> ApiError | None:
-        return self.invalid(f"The model does not support {parameter}.")
-
-    def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        message = "Too many requests, please wait before trying again."
-        return ApiError(429, {"message": message}, retry_after)
 
 
 LIFETIME_S = 300.0

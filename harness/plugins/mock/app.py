@@ -142,7 +142,7 @@ class Provider:
             none.
         refuse: Names of request parameters that every model rejects with a 400. ``schema:KEYWORD``
             rejects each decoding constraint that is a JSON schema with this keyword.
-        batch_faults: Probability (0 to 1) of each fault of batches (see `batches.BATCH_FAULTS`).
+        batch_faults: Probability (0 to 1) of each fault of batches (see `faults.BATCH_FAULTS`).
         batch_latency: Seconds until a batch ends, in the form of ``latency``.
         enqueued_tokens: Maximum number of input tokens in OpenAI's unfinished batches.
         limits: Limits per model, as the fields of `Limits`. They do not apply to batches.

@@ -24,32 +24,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from harness.plugins.mock import wire
 from harness.plugins.mock.anthropic import AnthropicMessages
-from harness.plugins.mock.faults import Latency, draw
+from harness.plugins.mock.faults import BATCH_FAULTS, Fault, Latency, draw
 from harness.plugins.mock.stats import Stats
 from harness.plugins.mock.wire import ApiError, Headers, JsonObject, MockError, WireFormat
 
-BatchFault = Literal[
-    "lost_id",
-    "unlisted",
-    "late",
-    "poll_500",
-    "expired",
-    "duplicated",
-    "damaged",
-    "foreign",
-    "gzip_bomb",
-]
-BATCH_FAULTS: Mapping[str, str] = {
-    "lost_id": "the batch is created, and the connection is reset before the reply",
-    "unlisted": "the same, and lists do not contain the batch for two seconds",
-    "late": "the connection is reset, and the batch is created a second later",
-    "poll_500": "a 500 in answer to a question about a batch",
-    "expired": "the batch expires after half of its requests",
-    "duplicated": "a result is listed twice",
-    "damaged": "half of a result's line is missing",
-    "foreign": "a result is followed by one of another batch",
-    "gzip_bomb": "an answer about a batch, or its results, decompress to 100 MB more",
-}
 LATE_S = 1.0
 UNLISTED_S = 2.0
 
@@ -128,7 +106,7 @@ class BatchSettings:
         if faults is not None:
             self.faults = dict(faults)
 
-    def happens(self, fault: BatchFault) -> bool:
+    def happens(self, fault: Fault) -> bool:
         share = self.faults.get(fault, 0.0)
         return share > 0 and self.draw(fault) < share
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
@@ -22,17 +22,11 @@ from harness.plugins.mock.wire import (
     ApiError,
     Headers,
     JsonObject,
-    Level,
     MockRequest,
     ReplyChoice,
     Turn,
 )
 
-_FINISH = {"stop": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY", "refusal": "STOP"}
-_STATUSES = {
-    **{400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED"},
-    **{404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"},
-}
 _ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 _QUOTA_FAILURE = "type.googleapis.com/google.rpc.QuotaFailure"
 _RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
@@ -71,13 +65,7 @@ class GeminiContent(wire.WireFormat):
     """The wire format of a model's method ``:generateContent``."""
 
     path = "/models/{model}:generateContent"
-    request_id_header = b"x-request-id"
-    spent = (429, "You exceeded your current quota, please check your plan and billing details.")
-    failures: ClassVar = {
-        500: "An internal error has occurred.",
-        **dict.fromkeys((503, 529), "The model is overloaded. Please try again later."),
-    }
-    reported = ()  # Gemini does not report its limits
+    vendor = "gemini"
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
         request = self.decode(body, _Request)
@@ -116,7 +104,7 @@ class GeminiContent(wire.WireFormat):
         }
         return {
             "candidates": [
-                {"index": index, **_candidate(request, choice)}
+                {"index": index, **self._candidate(request, choice)}
                 for index, choice in enumerate(choices)
             ],
             "usageMetadata": usage,
@@ -124,16 +112,40 @@ class GeminiContent(wire.WireFormat):
             "responseId": request.digest,
         }
 
+    def _candidate(self, request: MockRequest, choice: ReplyChoice) -> Mapping[str, object]:
+        parts: list[dict[str, object]] = [{"text": choice.text}] if choice.text else []
+        if choice.reasoning and request.shows_reasoning:
+            parts.insert(0, {"text": choice.reasoning, "thought": True})
+        candidate: dict[str, object] = {
+            "content": {"role": "model", "parts": parts},
+            "finishReason": self.texts.finish[choice.finish],
+        }
+        if choice.positions is not None:
+            candidate["logprobsResult"] = {
+                "chosenCandidates": [_token(p.token, p.logprob) for p in choice.positions],
+                "topCandidates": [
+                    {"candidates": [_token(*likely) for likely in p.likeliest]}
+                    for p in choice.positions
+                ],
+            }
+        return candidate
+
     def fail(
-        self, status: int, message: str, code: str | None = None, retry_after: float | None = None
+        self,
+        status: int,
+        message: str,
+        code: str | None = None,
+        *,
+        retry_after: float | None = None,
     ) -> ApiError:
         details: list[dict[str, object]] = []
         if code is not None:
             details.append({"@type": _ERROR_INFO, "reason": code, "domain": "googleapis.com"})
         if retry_after:
             details.append({"@type": _RETRY_INFO, "retryDelay": f"{retry_after:g}s"})
-        error = {"code": status, "message": message, "status": _STATUSES.get(status, "UNKNOWN")}
-        return ApiError(status, error | {"details": details}, retry_after)
+        name = self.texts.error_types.get(status, "UNKNOWN")
+        error = {"code": status, "message": message, "status": name, "details": details}
+        return ApiError(status, error, retry_after)
 
     def no_credit(self) -> ApiError:
         violation = {"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}
@@ -147,38 +159,9 @@ class GeminiContent(wire.WireFormat):
             message = "API key not valid. Please pass a valid API key."
             raise self.fail(400, message, "API_KEY_INVALID")
 
-    def unknown_model(self, model: str) -> ApiError:
-        return self.fail(404, f"models/{model} is not found for API version v1beta.")
-
-    def refused(self, parameter: str, value: object) -> ApiError | None:
-        return self.invalid(f"{parameter} is not supported by this model.")
-
-    def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        message = f"You exceeded your current quota for {model}."
-        return self.fail(429, message, retry_after=retry_after)
-
 
 def _text(content: _Content) -> str:
     return "".join(part.text for part in content.parts)
-
-
-def _candidate(request: MockRequest, choice: ReplyChoice) -> Mapping[str, object]:
-    parts: list[dict[str, object]] = [{"text": choice.text}] if choice.text else []
-    if choice.reasoning and request.shows_reasoning:
-        parts.insert(0, {"text": choice.reasoning, "thought": True})
-    candidate: dict[str, object] = {
-        "content": {"role": "model", "parts": parts},
-        "finishReason": _FINISH[choice.finish],
-    }
-    if choice.positions is not None:
-        candidate["logprobsResult"] = {
-            "chosenCandidates": [_token(p.token, p.logprob) for p in choice.positions],
-            "topCandidates": [
-                {"candidates": [_token(*likely) for likely in p.likeliest]}
-                for p in choice.positions
-            ],
-        }
-    return candidate
 
 
 def _token(token: str, logprob: float) -> dict[str, object]:

@@ -128,18 +128,7 @@ class _CompletionRequest(Struct):
 class OpenAI(wire.WireFormat):
     """The common part of OpenAI's formats: keys, headers, errors, model list and token usage."""
 
-    request_id_header = b"x-request-id"
-    limit_header = "x-ratelimit-{part}-{unit}"
-    spent = (
-        429,
-        "You exceeded your current quota, please check your plan and billing details.",
-        "insufficient_quota",
-    )
-    failures: ClassVar = {
-        500: "The server had an error while processing your request. Sorry about that!",
-        **dict.fromkeys((503, 529), "The engine is currently overloaded."),
-    }
-    reported = ("requests", "tokens")
+    vendor = "openai"
     id_prefix: ClassVar[str]
     constants: ClassVar[Mapping[str, str]]
 
@@ -156,10 +145,18 @@ class OpenAI(wire.WireFormat):
         minutes, rest = divmod(milliseconds, 60_000)
         return f"{minutes}m{rest / 1000:g}s" if minutes else f"{rest / 1000:g}s"
 
-    def fail(self, status: int, message: str, code: str | None = None, param: str = "") -> ApiError:
+    def fail(
+        self,
+        status: int,
+        message: str,
+        code: str | None = None,
+        param: str = "",
+        *,
+        retry_after: float | None = None,
+    ) -> ApiError:
         """Return an error reply about the parameter ``param``."""
         kind = "invalid_request_error" if status < 500 else "server_error"
-        return ApiError(status, error_object(message, kind, code, param))
+        return ApiError(status, error_object(message, kind, code, param), retry_after)
 
     def check_key(self, headers: Headers, key: str) -> None:
         sent = wire.bearer(headers)
@@ -167,10 +164,6 @@ class OpenAI(wire.WireFormat):
             raise self.fail(401, "You didn't provide an API key. Send Authorization: Bearer KEY.")
         if sent != key:
             raise self.fail(401, "Incorrect API key provided.", "invalid_api_key")
-
-    def unknown_model(self, model: str) -> ApiError:
-        message = f"The model `{model}` does not exist or you do not have access to it."
-        return self.fail(404, message, "model_not_found")
 
     def refused(self, parameter: str, value: object) -> ApiError | None:
         only = _ONLY_VALUES.get(parameter)
@@ -180,7 +173,7 @@ class OpenAI(wire.WireFormat):
             message = f"Unsupported value: '{parameter}' does not support {value} with this model. "
             message += f"Only the default ({only}) value is supported."
             return self.fail(400, message, "unsupported_value", parameter)
-        message = f"Unsupported parameter: '{parameter}' is not supported with this model."
+        message = self.texts.refused.format(parameter=parameter)
         if parameter == "max_tokens":
             message += " Use 'max_completion_tokens' instead."
         return self.fail(400, message, "unsupported_parameter", parameter)

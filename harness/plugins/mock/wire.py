@@ -9,6 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 import msgspec
@@ -131,19 +132,34 @@ class ApiError(Exception):
         self.retry_after = retry_after
 
 
+class _VendorTexts(Struct, frozen=True, forbid_unknown_fields=True):
+    request_id_header: str
+    spent: tuple[int, str, str | None]  # status, message, code: the account has no credit
+    failures: dict[int, str]  # of the provider, by status
+    unknown_model: str
+    refused: str
+    unknown_model_code: str | None = None
+    rate_limited: str = ""
+    limit_header: str = ""  # with ``{unit}`` and ``{part}`` (limit, remaining, reset)
+    reported: tuple[Unit, ...] = ()  # the limits to report in headers
+    finish: dict[Finish, str] = {}  # the vendor's finish reasons
+    error_types: dict[int, str] = {}  # by status
+
+
+_VENDORS = msgspec.yaml.decode(
+    Path(__file__).with_name("vendors.yaml").read_bytes(), type=dict[str, _VendorTexts]
+)
+
+
 class WireFormat(ABC):
     """Base class for a vendor's formats of requests, replies and error messages."""
 
     path: ClassVar[str]  # to post requests to; if it contains ``{model}``, only the end
-    request_id_header: ClassVar[bytes]
-    limit_header: ClassVar[str] = ""  # with ``{unit}`` and ``{part}`` (limit, remaining, reset)
-    # Status, message and code (if any) of the error of an account without credit
-    spent: ClassVar[tuple[int, str] | tuple[int, str, str]]
-    failures: ClassVar[Mapping[int, str]]  # messages for failures of the provider, by status
-    reported: ClassVar[tuple[Unit, ...]] = UNITS  # limits to report in headers
+    vendor: ClassVar[str]  # a key of ``vendors.yaml``
 
     def __init__(self, reasoning: str | None = None) -> None:
         self.reasoning = reasoning
+        self.texts = _VENDORS[self.vendor]
 
     @abstractmethod
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
@@ -161,17 +177,19 @@ class WireFormat(ABC):
     def check_key(self, headers: Headers, key: str) -> None:
         """Raise ApiError unless the headers have this key."""
 
-    @abstractmethod
     def unknown_model(self, model: str) -> ApiError:
         """Return the error for a model that does not exist."""
+        message = self.texts.unknown_model.format(model=model)
+        return self.fail(404, message, self.texts.unknown_model_code)
 
-    @abstractmethod
     def refused(self, parameter: str, value: object) -> ApiError | None:
         """Return the error of a model that rejects a parameter, or None if the value is allowed."""
+        return self.invalid(self.texts.refused.format(parameter=parameter))
 
-    @abstractmethod
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
         """Return the error for exceeding a rate limit (``level``, if known)."""
+        message = self.texts.rate_limited.format(model=model)
+        return self.fail(429, message, retry_after=retry_after)
 
     def too_many(self, model: str, limit: int | None, retry_after: float | None) -> ApiError:
         """Return the error for exceeding a limit of requests at any moment."""
@@ -181,17 +199,24 @@ class WireFormat(ABC):
         return error
 
     @abstractmethod
-    def fail(self, status: int, message: str, code: str | None = None) -> ApiError:
+    def fail(
+        self,
+        status: int,
+        message: str,
+        code: str | None = None,
+        *,
+        retry_after: float | None = None,
+    ) -> ApiError:
         """Return an error reply, with the vendor's ``code`` for the error, if any."""
 
     def failure(self, status: int) -> ApiError:
         """Return the error reply of a simulated fault."""
         rejected = "The mock provider is configured to reject this request."
-        return self.fail(status, self.failures.get(status, rejected))
+        return self.fail(status, self.texts.failures.get(status, rejected))
 
     def no_credit(self) -> ApiError:
         """Return the error for an account that has no credit or quota left."""
-        return self.fail(*self.spent)
+        return self.fail(*self.texts.spent)
 
     def reset(self, seconds: float) -> str:
         """Return the header value for a rate limit that resets ``seconds`` from now."""
@@ -220,12 +245,12 @@ class WireFormat(ABC):
             retry_after: The seconds to wait, sent in seconds and in milliseconds, both rounded up.
                 None or 0 omits these headers.
         """
-        headers = [(self.request_id_header, request_id.encode())]
-        for level in (level for level in levels if level.unit in self.reported):
+        headers = [(self.texts.request_id_header.encode(), request_id.encode())]
+        for level in (level for level in levels if level.unit in self.texts.reported):
             left = level.limit - level.used
             reset = self.reset(level.reset_s)
             for part, value in {"limit": level.limit, "remaining": left, "reset": reset}.items():
-                name = self.limit_header.format(unit=level.unit.replace(" ", "-"), part=part)
+                name = self.texts.limit_header.format(unit=level.unit.replace(" ", "-"), part=part)
                 headers.append((name.encode(), str(value).encode()))
         if retry_after:
             headers.append((b"retry-after", b"%d" % math.ceil(retry_after)))
