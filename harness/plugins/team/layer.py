@@ -12,8 +12,7 @@ from harness.engine.infrastructure import CallLayer
 from harness.errors import HarnessError
 from harness.plugin import CheckupFinding
 from harness.plugins.team.budgets import TeamBudget
-from harness.plugins.team.database import TeamDatabase
-from harness.plugins.team.membership import TeamFacts, team_facts
+from harness.plugins.team.database import TeamDatabase, TeamFacts, team_facts
 from harness.plugins.team.rates import TeamRates
 from harness.plugins.team.reply_cache import TeamReplyCache
 

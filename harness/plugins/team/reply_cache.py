@@ -11,8 +11,7 @@ import msgspec
 
 from harness.calls.database import LOCKED_S, PaymentRow, ReplyRow, Restore, Statement, Write
 from harness.calls.reply_cache import PATIENCE_S, ReplyCache
-from harness.plugins.team.database import TeamDatabase
-from harness.plugins.team.membership import Cipher
+from harness.plugins.team.database import Cipher, TeamDatabase
 from harness.plugins.team.replies import LEASE_S, TeamReplies, Unsent
 from harness.records import Reply, encodable
 

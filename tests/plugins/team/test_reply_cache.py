@@ -13,8 +13,7 @@ import pytest
 
 from harness.calls.reply_cache import Payment, ReplyCache
 from harness.errors import ConfigError, StoreFailed
-from harness.plugins.team.database import TeamUnreachable
-from harness.plugins.team.membership import team_facts
+from harness.plugins.team.database import TeamUnreachable, team_facts
 from harness.plugins.team.reply_cache import TeamReplyCache
 from harness.records import Decoding, Message, Origin, Reply, Request
 from tests.calls.paid import paid_calls
