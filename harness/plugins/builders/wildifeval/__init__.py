@@ -7,33 +7,20 @@ it stopped.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, product
+from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
 from uuid import uuid4
 
 from harness.calls.budget import Budget
-from harness.calls.keys import provider_seed
-from harness.calls.signals import Notices, Stop, Stopping
+from harness.calls.signals import Stopping
 from harness.config.settings import Settings
 from harness.datasets.folder import is_there, prompt_files, sha256
-from harness.engine.assessment import reply_outcome
-from harness.engine.call_stack import bind
-from harness.engine.models import Model, ModelBuilder, Resources, check_prices, worker_count
-from harness.engine.progress import Ending, Tally
-from harness.engine.session import Session, open_session, work_off
-from harness.errors import (
-    CallError,
-    ConfigError,
-    DataMissing,
-    FatalCallError,
-    HarnessError,
-    RequestRejected,
-    cannot_read,
-)
+from harness.engine.models import Model, ModelBuilder, Resources, check_prices
+from harness.engine.progress import Ending
+from harness.engine.session import open_session
+from harness.errors import ConfigError, DataMissing, cannot_read
 from harness.plugins.benchmarks.wildifeval.task import CATEGORIES, OTHER
 from harness.plugins.builders import folder
 from harness.plugins.builders.corpora import FileRows
@@ -46,11 +33,9 @@ from harness.plugins.builders.folder import (
     rendered,
 )
 from harness.plugins.builders.wildifeval.asking import (
-    Asking,
     CurationPrompts,
-    Look,
-    StageAnswer,
-    StageQuestion,
+    StageCalls,
+    StageListener,
     simulated_reply,
 )
 from harness.plugins.builders.wildifeval.curation_file import AUTHORS_PROMPTS, Curation, StageName
@@ -68,7 +53,7 @@ from harness.plugins.builders.wildifeval.screening import (
     read_chats,
     screen,
 )
-from harness.records import Decoding, Message, Origin, Request, Usage, encodable, messages_hash
+from harness.records import encodable
 
 KIND = "wildifeval"
 VERSION = 2  # incremented when the screening, or what a seed draws, changes
@@ -119,7 +104,7 @@ async def build(
     prompts: CurationPrompts,
     screened_chats: Screened,
     out: Path,
-    asking: Asking,
+    asking: StageCalls,
     status: Callable[[str], None],
 ) -> BuiltFolder:
     """Build the data set from ``screened_chats``, and write the folder ``out``.
@@ -193,14 +178,6 @@ def report(curated: Curated) -> str:
         ],
         unnamed=UNNAMED,
     )
-
-
-T = TypeVar("T")
-
-FIRST_LOOK = 20  # answers to inspect before the other questions are asked
-
-# Returns a context manager that shows the progress of the named stage, and may stop the build.
-StageListener = Callable[[str, Tally, Stop, Notices], AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,124 +276,3 @@ async def curate(
             except Stopping:
                 return CurationEnd(session.ended, None, session.budget)
             return CurationEnd("finished", built, session.budget)
-
-
-class StageCalls:
-    """The calls to the models of the stages (see `asking.Asking`)."""
-
-    def __init__(
-        self,
-        models: Mapping[StageName, Model],
-        session: Session,
-        seed: int,
-        listener: StageListener | None = None,
-    ) -> None:
-        self._models: dict[str, Model] = {str(name): model for name, model in models.items()}
-        self.session = session
-        self._seed = seed
-        self._listener = listener
-        # By stage: calls by id, each with its usage, US dollars (None: unknown), and whether paid.
-        self._facts: dict[str, dict[str, tuple[Usage | None, float | None, bool]]] = {}
-
-    def gives_logprobs(self, stage: str) -> bool:
-        """Return whether the stage's model returns log-probabilities."""
-        return "logprobs" in self._models[stage].backend.features
-
-    async def ask(
-        self,
-        stage: str,
-        questions: Sequence[StageQuestion],
-        decoding: Decoding,
-        read: Callable[[StageAnswer], T],
-        samples: int = 1,
-        look: Look | None = None,
-    ) -> list[list[T]]:
-        """Ask a stage's model all questions, and return the parsed answers."""
-        session = self.session
-        model = self._models[stage]
-        remedy = "Give it another model, or set filter.votes."
-        decoding = model.supported(decoding, f"The stage {stage!r}", remedy)
-        facts = self._facts.setdefault(stage, {})
-        first = min(FIRST_LOOK, len(questions)) if look else 0
-        tally = Tally(samples * len(questions), budget=session.budget)
-        looked_at: dict[int, StageAnswer] = {}
-        answers: dict[tuple[int, int], T] = {}
-        failed: list[str] = []
-
-        async def answer(item: tuple[int, int]) -> None:
-            place, sample = item
-            seed = None
-            about, text = questions[place]
-            messages = (Message("user", text()),)
-            if "seed" in model.backend.features:
-                seed = provider_seed(self._seed, messages_hash(messages), sample)
-            origin = Origin(about, sample, 1)
-            request = Request(model.section.name, messages, decoding, sample, origin, seed)
-            try:
-                call = await bind(session, model).call(request)
-            except FatalCallError:
-                raise
-            except RequestRejected:
-                stage_answer = StageAnswer("refused")
-            except CallError as error:
-                tally.last_error = f"{type(error).__name__}: {error}"
-                failed.append(tally.last_error)
-                tally.finish_sample()
-                return
-            else:
-                reply = call.reply
-                cost = model.cost(call.reply)
-                logprobs = None if reply.reasoning else reply.logprobs
-                stage_answer = StageAnswer(reply_outcome(reply), reply.text, logprobs)
-                paid = not call.cached or (call.id in facts and facts[call.id][2])
-                facts[call.id] = reply.usage, cost, paid
-                tally.count_call(reply.usage, cost, cached=call.cached)
-            answers[item] = read(stage_answer)
-            if place < first and sample == 0:
-                looked_at[place] = stage_answer
-            tally.finish_sample()
-
-        async def answer_all(items: Iterator[tuple[int, int]]) -> None:
-            await work_off(items, answer, workers=worker_count([model]), stop=session.stop)
-
-        shown_progress = self._listener and self._listener(
-            stage, tally, session.stop, session.notices
-        )
-        with shown_progress or nullcontext():
-            if look:
-                await answer_all((place, 0) for place in range(first))
-                if not session.stop.requested:
-                    look([looked_at[place] for place in sorted(looked_at)])
-            items = product(range(len(questions)), range(samples))
-            await answer_all((p, k) for p, k in items if k or p >= first)
-        if len(answers) + len(failed) < tally.owed:
-            raise Stopping
-        if failed:
-            message = f"{len(failed):,} of {tally.owed:,} calls of the stage {stage!r} failed."
-            remedy = "Run the same command again: it repeats only the failed calls."
-            raise HarnessError(f"{message} The last error: {failed[-1]}.", remedy)
-        return [[answers[place, k] for k in range(samples)] for place in range(len(questions))]
-
-    def facts(self) -> Mapping[str, Any]:
-        """Return entries for the manifest."""
-        return {
-            "simulated": any(model.simulated for model in self._models.values()),
-            "models": {
-                stage: {"backend": model.section.backend}
-                | {"endpoint": model.backend.endpoint, "name": model.section.name}
-                for stage, model in self._models.items()
-            },
-            "calls": {stage: _totals(calls) for stage, calls in self._facts.items()},
-        }
-
-
-def _totals(calls: Mapping[str, tuple[Usage | None, float | None, bool]]) -> dict[str, Any]:
-    usage = sum((usage for usage, *_ in calls.values() if usage), start=Usage())
-    costs = [cost for _, cost, _ in calls.values() if cost is not None]
-    return {
-        "answers": len(calls),
-        "cached": sum(not paid for *_, paid in calls.values()),
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cost_usd": sum(costs) if len(costs) == len(calls) else None,
-    }
