@@ -17,7 +17,6 @@ from hashlib import blake2b
 from pathlib import Path
 from time import time
 from typing import Any, ClassVar, Literal
-from urllib.parse import parse_qs
 
 import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -374,37 +373,6 @@ def filled(form: str, **values: object) -> JsonObject:
     """Return the JSON object of a template in which each value is encoded as JSON."""
     view: JsonObject = msgspec.json.decode(_VIEWS.get_template(f"{form}.json.j2").render(values))
     return view
-
-
-class BatchEndpoints:
-    """The vendors' endpoints for files and batches. If ``api_key`` is None, any key is valid."""
-
-    def __init__(self, vendors: Iterable[VendorBatches], api_key: str | None) -> None:
-        self._vendors = list(vendors)
-        self._api_key = api_key
-
-    def serve(
-        self, method: str, path: str, query: bytes, headers: Headers, body: bytes
-    ) -> tuple[WireFormat, Served | ApiError] | None:
-        """Return the wire format of a request, and the answer to be encoded in it.
-
-        The result is None if no endpoint for files or batches matches.
-
-        Raises:
-            Reset: If the connection is to be reset.
-        """
-        parameters = {name: values[-1] for name, values in parse_qs(query.decode()).items()}
-        for vendor in self._vendors:
-            if not vendor.owns(path):
-                continue
-            try:
-                if self._api_key is not None:
-                    vendor.wire.check_key(headers, self._api_key)
-                if (served := vendor.serve(method, path, parameters, headers, body)) is not None:
-                    return vendor.wire, served
-            except ApiError as error:
-                return vendor.wire, error
-        return None
 
 
 MOST_REQUESTS = 100_000

@@ -269,6 +269,18 @@ class WireFormat(ABC):
             raise self.invalid_body(error) from None
 
 
+class Call:
+    """A call of a model, in a vendor's wire format. ``model`` is the one in the path, or ""."""
+
+    def __init__(self, vendor: WireFormat, model: str, headers: Headers, body: bytes) -> None:
+        self.vendor = vendor
+        self.model = model
+        self.headers = headers
+        self.body = body
+        self.digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
+        self.key = header(headers, b"x-api-key") or bearer(headers) or ""
+
+
 def header(headers: Headers, name: bytes) -> str | None:
     """Return the value of a header, named in lower case, or None if it is missing."""
     return next((value.decode("latin-1") for key, value in headers if key == name), None)
