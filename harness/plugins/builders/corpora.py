@@ -27,7 +27,7 @@ from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
 from harness.plugin import Loader
 from harness.plugins.benchmarks.collie.constraints.check import Splitter
 from harness.ports import Filter, PostProcessor
-from harness.records import Document, encodable
+from harness.records import Document, JsonObject, encodable
 from harness.scoring.patterns import Pattern, PatternTooSlow
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 FEW = 1_000  # rows that a query selects by their numbers; of more rows, it reads the whole range
 
-Row = dict[str, Any] | str  # a row, or a description of why it cannot be read
+Row = JsonObject | str  # a row, or a description of why it cannot be read
 
 
 def _every(number: int) -> bool:
@@ -82,17 +82,17 @@ class JsonlRows(FileRows):
                     yield number, f"not a JSON object ({error})"
 
 
-def json_object(line: bytes) -> dict[str, Any]:
+def json_object(line: bytes) -> JsonObject:
     """Decode a JSON object. Lone surrogates, such as half an emoji, become U+FFFD.
 
     Raises:
         msgspec.MsgspecError, RecursionError, ValueError: If the line is not a JSON object.
     """
     try:
-        return msgspec.json.decode(line, type=dict[str, Any])
+        return msgspec.json.decode(line, type=JsonObject)
     except msgspec.MsgspecError:
         plain = encodable(json.dumps(json.loads(line), ensure_ascii=False))
-        return msgspec.json.decode(plain, type=dict[str, Any])
+        return msgspec.json.decode(plain, type=JsonObject)
 
 
 class ParquetRows(FileRows):
@@ -304,13 +304,13 @@ class GutenbergLoader(FileLoader):
         return replace(book, text=body(book.text), about=self._books.get(name, {}))
 
 
-def _books(metadata: Path, language: str) -> dict[str, dict[str, Any]]:
+def _books(metadata: Path, language: str) -> dict[str, JsonObject]:
     """Map the path of each book in a language to its title and author, if they are known."""
     try:
-        rows = msgspec.json.decode(metadata.read_bytes(), type=list[dict[str, Any]])
+        rows = msgspec.json.decode(metadata.read_bytes(), type=list[JsonObject])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OSError) as error:
         raise DataInvalid(f"{metadata}: not a list of books ({error}).") from None
-    books: dict[str, dict[str, Any]] = {
+    books: dict[str, JsonObject] = {
         name: {fact: row[fact] for fact in ("Title", "Author") if fact in row}
         for row in rows
         if isinstance(name := row.get("gd-path"), str) and language in (row.get("Language") or [])

@@ -31,7 +31,7 @@ from harness.backends import (
 from harness.errors import ConfigError, PromptRefused, import_extra
 from harness.plugins.anthropic.backend import TAKEN, MessagesBackend
 from harness.ports import LOGPROBS, SAMPLES_PER_CALL
-from harness.records import DecodingConstraint, Logprobs, Message, Reply, Request, Usage
+from harness.records import DecodingConstraint, JsonObject, Logprobs, Message, Reply, Request, Usage
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
@@ -182,7 +182,7 @@ class GeminiBackend(HttpBackend):
 
     def body(self, request: Request) -> Mapping[str, Any]:
         decoding = request.decoding
-        config: dict[str, Any] = {
+        config: JsonObject = {
             "temperature": decoding.temperature,
             "topP": decoding.top_p,
             "maxOutputTokens": decoding.max_tokens,
@@ -198,7 +198,7 @@ class GeminiBackend(HttpBackend):
         turns = [m for m in request.messages if m.role != "system"]
         extra = dict(decoding.extra)
         generation = {k: value for k, value in config.items() if value is not None}
-        body: dict[str, Any] = {"contents": [_content(turn) for turn in turns]}
+        body: JsonObject = {"contents": [_content(turn) for turn in turns]}
         if system:
             body["systemInstruction"] = {"parts": [{"text": m.content} for m in system]}
         if generation := generation | extra.pop("generationConfig", {}):
@@ -248,14 +248,14 @@ def _reply(content: bytes, response: _Response, place: int, request: Request) ->
     )
 
 
-def _content(message: Message) -> dict[str, Any]:
+def _content(message: Message) -> JsonObject:
     role = "model" if message.role == "assistant" else "user"
     if message.reasoning_state is not None:
         return {"role": role, "parts": msgspec.Raw(message.reasoning_state.encode())}
     return {"role": role, "parts": [{"text": message.content}]}
 
 
-def _constrained(constraint: DecodingConstraint) -> dict[str, Any]:
+def _constrained(constraint: DecodingConstraint) -> JsonObject:
     if constraint.choices:
         schema = {"type": "STRING", "enum": list(constraint.choices)}
         return {"responseMimeType": "text/x.enum", "responseSchema": schema}
