@@ -215,26 +215,18 @@ class AnthropicMessages(wire.WireFormat):
         return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def error(self, error: ApiError, request_id: str) -> JsonObject:
-        return {"type": "error", "error": error.error, "request_id": request_id}
-
-    def fail(
-        self,
-        status: int,
-        message: str,
-        code: str | None = None,
-        *,
-        retry_after: float | None = None,
-    ) -> ApiError:
-        details = {} if code is None else {"details": {"error_code": code}}
-        kind = self.texts.error_types.get(status, "api_error")
-        return ApiError(status, {"type": kind, "message": message, **details}, retry_after)
+        kind = self.texts.error_types.get(error.status, "api_error")
+        described: JsonObject = {"type": kind, "message": error.message}
+        if error.code is not None:
+            described["details"] = {"error_code": error.code}
+        return {"type": "error", "error": described, "request_id": request_id}
 
     def check_key(self, headers: Headers, key: str) -> None:
         header_key = wire.header(headers, b"x-api-key")
         token = wire.bearer(headers)
         if (header_key or token) != key:
             wrong = "invalid x-api-key" if header_key else "Invalid bearer token"
-            raise self.fail(401, wrong if header_key or token else "x-api-key header is required")
+            raise ApiError(401, wrong if header_key or token else "x-api-key header is required")
 
     def invalid_body(self, error: Exception) -> ApiError:
         match = _FIELD_ERROR.match(str(error))
@@ -256,7 +248,7 @@ class AnthropicMessages(wire.WireFormat):
         message = self.texts.rate_limited
         if level:
             message += f" of {level.limit:,} {level.unit} per minute (org: mock, model: {model})"
-        return self.fail(429, f"{message}.", retry_after=retry_after)
+        return ApiError(429, f"{message}.", retry_after=retry_after)
 
 
 def _marked(parts: Sequence[str | list[_Block]]) -> str:
@@ -369,22 +361,12 @@ class BedrockConverse(wire.WireFormat):
         }
 
     def error(self, error: ApiError, request_id: str) -> JsonObject:
-        return dict(error.error)
-
-    def fail(
-        self,
-        status: int,
-        message: str,
-        code: str | None = None,
-        *,
-        retry_after: float | None = None,
-    ) -> ApiError:
-        return ApiError(status, {"message": message}, retry_after)
+        return {"message": error.message}
 
     def check_key(self, headers: Headers, key: str) -> None:
         if wire.bearer(headers) != key:
             message = "The security token included in the request is invalid."
-            raise self.fail(403, message)
+            raise ApiError(403, message)
 
 
 LIFETIME_S = 300.0

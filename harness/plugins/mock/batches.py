@@ -275,7 +275,7 @@ class VendorBatches(ABC):
             ApiError: With status 404, if there is no such batch.
         """
         if name not in self.known:
-            raise self.wire.fail(404, f"No batch found with id '{name}'.")
+            raise ApiError(404, f"No batch found with id '{name}'.")
         return self.known[name]
 
     def page(self, query: Given, headers: Headers) -> Served:
@@ -302,7 +302,7 @@ class VendorBatches(ABC):
         """
         text = query.get(name, str(default))
         if not re.fullmatch(r"\d{1,9}", text):
-            raise self.wire.fail(400, f"Invalid '{name}': {text:.80} is not a whole number.")
+            raise ApiError(400, f"Invalid '{name}': {text:.80} is not a whole number.")
         return int(text)
 
 
@@ -348,7 +348,7 @@ class FileBatches(VendorBatches):
             ApiError: With status 404, if there is no such file.
         """
         if name not in self._files:
-            raise self.wire.fail(404, f"No such File object: {name}")
+            raise ApiError(404, f"No such File object: {name}")
         return self._files[name]
 
 
@@ -400,7 +400,7 @@ class AnthropicBatches(VendorBatches):
     def create(self, headers: Headers, body: bytes) -> MockBatch:
         """Create a batch. The bodies of its requests are not checked yet."""
         if len(body) > MOST_BYTES:
-            raise self.wire.fail(413, "Request exceeds the maximum size")
+            raise ApiError(413, "Request exceeds the maximum size")
         requests = self.wire.decode(body, _Create).requests
         entries = [
             BatchedRequest(request.custom_id, self.wire.path, bytes(request.params))

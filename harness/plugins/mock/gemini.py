@@ -130,34 +130,24 @@ class GeminiContent(wire.WireFormat):
             }
         return candidate
 
-    def fail(
-        self,
-        status: int,
-        message: str,
-        code: str | None = None,
-        *,
-        retry_after: float | None = None,
-    ) -> ApiError:
-        details: list[dict[str, object]] = []
-        if code is not None:
-            details.append({"@type": _ERROR_INFO, "reason": code, "domain": "googleapis.com"})
-        if retry_after:
-            details.append({"@type": _RETRY_INFO, "retryDelay": f"{retry_after:g}s"})
-        name = self.texts.error_types.get(status, "UNKNOWN")
-        error = {"code": status, "message": message, "status": name, "details": details}
-        return ApiError(status, error, retry_after)
-
-    def no_credit(self) -> ApiError:
-        violation = {"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}
-        failure = {"@type": _QUOTA_FAILURE, "violations": [violation]}
-        error = super().no_credit()
-        return ApiError(error.status, {**error.error, "details": [failure]})
+    def error(self, error: ApiError, request_id: str) -> JsonObject:
+        details: list[JsonObject] = []
+        if error.code is not None and error.status == 429:
+            details.append({"@type": _QUOTA_FAILURE, "violations": [{"quotaId": error.code}]})
+        elif error.code is not None:
+            domain = "googleapis.com"
+            details.append({"@type": _ERROR_INFO, "reason": error.code, "domain": domain})
+        if error.retry_after:
+            details.append({"@type": _RETRY_INFO, "retryDelay": f"{error.retry_after:g}s"})
+        status = self.texts.error_types.get(error.status, "UNKNOWN")
+        described = {"code": error.status, "message": error.message, "status": status}
+        return {"error": described | {"details": details}}
 
     def check_key(self, headers: Headers, key: str) -> None:
         """Raise ApiError (400, like Google) unless x-goog-api-key, or else the token, is right."""
         if (wire.header(headers, b"x-goog-api-key") or wire.bearer(headers)) != key:
             message = "API key not valid. Please pass a valid API key."
-            raise self.fail(400, message, "API_KEY_INVALID")
+            raise ApiError(400, message, "API_KEY_INVALID")
 
 
 def _text(content: _Content) -> str:
@@ -239,7 +229,7 @@ class GeminiBatches(FileBatches):
             case "POST", "", ["batches", name] if name.endswith(":cancel"):
                 batch = self.find(name.removesuffix(":cancel"))
                 if batch.ended is not None:
-                    raise self.wire.fail(400, "The batch has ended.")
+                    raise ApiError(400, "The batch has ended.")
                 self.cancel(batch)
                 return {}
         return None

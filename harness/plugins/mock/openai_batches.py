@@ -127,7 +127,7 @@ class OpenAIBatches(FileBatches):
 
     def cancel(self, batch: MockBatch) -> MockBatch:
         if batch.ended is not None:
-            raise self.wire.fail(409, f"Cannot cancel a batch with status '{batch.status}'.")
+            raise ApiError(409, f"Cannot cancel a batch with status '{batch.status}'.")
         return super().cancel(batch)
 
     def view(self, batch: MockBatch, headers: Headers) -> JsonObject:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, get_args
@@ -120,16 +121,20 @@ class Level(Struct, frozen=True):
     reset_s: float = 0.0  # seconds until the limit is completely unused
 
 
+@dataclass(eq=False)
 class ApiError(Exception):
-    """An error reply, with the vendor's error object and any seconds to wait."""
+    """An error reply, independent of the vendor.
 
-    def __init__(
-        self, status: int, error: Mapping[str, object], retry_after: float | None = None
-    ) -> None:
-        super().__init__(status)
-        self.status = status
-        self.error = error
-        self.retry_after = retry_after
+    ``code`` is the vendor's code for the error, ``param`` the parameter that it is about, ``kind``
+    its type in OpenAI's API, and ``retry_after`` the seconds to wait.
+    """
+
+    status: int
+    message: str
+    code: str | None = None
+    param: str | None = None
+    kind: str | None = None
+    retry_after: float | None = None
 
 
 class _VendorTexts(Struct, frozen=True, forbid_unknown_fields=True):
@@ -180,7 +185,7 @@ class WireFormat(ABC):
     def unknown_model(self, model: str) -> ApiError:
         """Return the error for a model that does not exist."""
         message = self.texts.unknown_model.format(model=model)
-        return self.fail(404, message, self.texts.unknown_model_code)
+        return ApiError(404, message, self.texts.unknown_model_code)
 
     def refused(self, parameter: str, value: object) -> ApiError | None:
         """Return the error of a model that rejects a parameter, or None if the value is allowed."""
@@ -189,46 +194,34 @@ class WireFormat(ABC):
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
         """Return the error for exceeding a rate limit (``level``, if known)."""
         message = self.texts.rate_limited.format(model=model)
-        return self.fail(429, message, retry_after=retry_after)
+        return ApiError(429, message, retry_after=retry_after)
 
     def too_many(self, model: str, limit: int | None, retry_after: float | None) -> ApiError:
         """Return the error for exceeding a limit of requests at any moment."""
         message = f"Rate limit exceeded for model: {model}. Limit type: max_parallel_requests. "
-        error = self.fail(429, f"{message}Current limit: {limit}, Remaining: 0.")  # as in LiteLLM
-        error.retry_after = retry_after
-        return error
-
-    @abstractmethod
-    def fail(
-        self,
-        status: int,
-        message: str,
-        code: str | None = None,
-        *,
-        retry_after: float | None = None,
-    ) -> ApiError:
-        """Return an error reply, with the vendor's ``code`` for the error, if any."""
+        message += f"Current limit: {limit}, Remaining: 0."  # as in LiteLLM
+        return ApiError(429, message, retry_after=retry_after)
 
     def failure(self, status: int) -> ApiError:
         """Return the error reply of a simulated fault."""
         rejected = "The mock provider is configured to reject this request."
-        return self.fail(status, self.texts.failures.get(status, rejected))
+        return ApiError(status, self.texts.failures.get(status, rejected))
 
     def no_credit(self) -> ApiError:
         """Return the error for an account that has no credit or quota left."""
-        return self.fail(*self.texts.spent)
+        return ApiError(*self.texts.spent)
 
     def reset(self, seconds: float) -> str:
         """Return the header value for a rate limit that resets ``seconds`` from now."""
         return f"{seconds:g}"
 
-    def error(self, error: ApiError, request_id: str) -> dict[str, object]:
+    @abstractmethod
+    def error(self, error: ApiError, request_id: str) -> JsonObject:
         """Return the JSON object of an error reply."""
-        return {"error": error.error}
 
     def invalid(self, message: str, code: str | None = None) -> ApiError:
         """Return the error (400) for an invalid request."""
-        return self.fail(400, message, code)
+        return ApiError(400, message, code)
 
     def invalid_body(self, error: Exception) -> ApiError:
         """Return the error (400) for a body that is not JSON, or has missing or invalid fields."""
