@@ -184,6 +184,8 @@ def write_run(root: Path, name: str, source: Path, imported: Imported) -> RunFol
         _fill(folder, source, imported)
         try:
             folder.read_config()
+            # Without states, a run that is not complete would be taken for one that lost lines.
+            folder.update_manifest({KEY: file_states(folder.path, (*GROWING, *SETTINGS))})
             write_whole(folder.metrics, to_json(measure(folder)))
             names = (*GROWING, *SETTINGS, *RESULTS)
             folder.update_manifest({KEY: file_states(folder.path, names)})
