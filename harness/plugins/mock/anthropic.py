@@ -180,29 +180,7 @@ class AnthropicMessages(wire.WireFormat):
 
     def stream(self, answer: Mapping[str, Any]) -> bytes:
         """Return a message as server-sent events."""
-        usage = answer["usage"]
-        opening = {**answer, "content": [], "stop_reason": None, "stop_sequence": None}
-        opening["usage"] = usage | {"output_tokens": 1}
-        events: list[JsonObject] = [{"type": "message_start", "message": opening}]
-        for index, block in enumerate(answer["content"]):
-            kind = block["type"]
-            place = {"index": index}
-            lines = block[kind].splitlines(keepends=True)
-            deltas = [{"type": f"{kind}_delta", kind: line} for line in lines]
-            if "signature" in block:
-                deltas.append({"type": "signature_delta", "signature": block["signature"]})
-            start = block | {name: "" for name in (kind, "signature") if name in block}
-            events.append({"type": "content_block_start", **place, "content_block": start})
-            events.append({"type": "ping"})
-            events += [{"type": "content_block_delta", **place, "delta": delta} for delta in deltas]
-            events.append({"type": "content_block_stop", **place})
-        ended = {name: answer[name] for name in ("stop_reason", "stop_sequence", "stop_details")}
-        written = {"output_tokens": usage["output_tokens"]}
-        events.append({"type": "message_delta", "delta": ended, "usage": written})
-        events.append({"type": "message_stop"})
-        form = b"event: %s\ndata: %s\n\n"
-        encode = msgspec.json.encode
-        return b"".join(form % (event["type"].encode(), encode(event)) for event in events)
+        return wire.filled("anthropic_events", answer=answer)
 
     def models(self, names: Collection[str]) -> JsonObject:
         """Return the JSON object that lists the models."""

@@ -12,14 +12,11 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from hashlib import blake2b
-from pathlib import Path
 from time import time
 from typing import Any, ClassVar, Literal
 
 import msgspec
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from harness.plugins.mock import wire
 from harness.plugins.mock.anthropic import AnthropicMessages
@@ -148,7 +145,7 @@ class VendorBatches(ABC):
 
     def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
         """Return a batch as a JSON object. The first call after its end may store its results."""
-        return filled(self.form, batch=batch, host=wire.header(headers, b"host"))
+        return wire.filled_json(self.form, batch=batch, host=wire.header(headers, b"host"))
 
     def serve(
         self, method: str, path: str, query: Given, headers: Headers, body: bytes
@@ -352,29 +349,6 @@ class FileBatches(VendorBatches):
         return self._files[name]
 
 
-def iso_time(seconds: float) -> str:
-    """Return a Unix time in ISO format, in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
-
-
-def _encoded(value: object) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-_VIEWS = Environment(  # noqa: S701 (JSON)
-    finalize=_encoded,
-    loader=FileSystemLoader(Path(__file__).with_name("batch_views")),
-    undefined=StrictUndefined,
-)
-_VIEWS.filters["iso_time"] = iso_time
-
-
-def filled(form: str, **values: object) -> JsonObject:
-    """Return the JSON object of a template in which each value is encoded as JSON."""
-    view: JsonObject = msgspec.json.decode(_VIEWS.get_template(f"{form}.json.j2").render(values))
-    return view
-
-
 MOST_REQUESTS = 100_000
 MOST_BYTES = 256_000_000
 
@@ -392,7 +366,7 @@ class AnthropicBatches(VendorBatches):
     """Anthropic's message batches. They carry no metadata."""
 
     wire = AnthropicMessages()
-    form = "anthropic"
+    form = "anthropic_batch"
     prefix = "msgbatch"
     root = "/v1/messages/batches"
     most_listed = 1000

@@ -183,7 +183,7 @@ class _Create(msgspec.Struct):
 class GeminiBatches(FileBatches):
     """Gemini's files and batches. An expired batch has no results, and costs nothing."""
 
-    form = "gemini"
+    form = "gemini_batch"
     prefix = "b"
     root = "/batches"
     files = "/files"

@@ -23,7 +23,6 @@ from harness.plugins.mock.batches import (
     StoredFile,
     VendorBatches,
     check_unique,
-    filled,
 )
 from harness.plugins.mock.openai import OpenAIChat
 from harness.plugins.mock.stats import Stats
@@ -131,8 +130,8 @@ class OpenAIBatches(FileBatches):
         return super().cancel(batch)
 
     def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
-        form = "together" if "job" in batch.about else "openai"
-        return filled(form, batch=batch, files=self.results(batch))
+        form = "together_batch" if "job" in batch.about else "openai_batch"
+        return wire.filled_json(form, batch=batch, files=self.results(batch))
 
     def results(self, batch: MockBatch) -> list[str | None]:
         """Return the ids of a batch's files of results, which the first call after its end writes.
@@ -228,7 +227,7 @@ class MistralBatches(VendorBatches):
         )
 
     def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
-        return filled("mistral", batch=batch, files=self._openai.results(batch))
+        return wire.filled_json("mistral_batch", batch=batch, files=self._openai.results(batch))
 
     def page(self, query: Given, headers: Headers) -> Served:
         size = self.number(query, "page_size", 100)

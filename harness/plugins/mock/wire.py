@@ -9,11 +9,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 import msgspec
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -272,6 +274,35 @@ class Call:
         self.body = body
         self.digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
         self.key = header(headers, b"x-api-key") or bearer(headers) or ""
+
+
+def _iso_time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+def _encoded(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+_FORMS = Environment(  # noqa: S701 (JSON)
+    finalize=_encoded,
+    keep_trailing_newline=True,
+    loader=FileSystemLoader(Path(__file__).with_name("forms")),
+    trim_blocks=True,
+    undefined=StrictUndefined,
+)
+_FORMS.filters["iso_time"] = _iso_time
+
+
+def filled(form: str, **values: object) -> bytes:
+    """Return the text of a template in which each value is encoded as JSON."""
+    return _FORMS.get_template(f"{form}.j2").render(values).encode()
+
+
+def filled_json(form: str, **values: object) -> JsonObject:
+    """Return the JSON object of a template in which each value is encoded as JSON."""
+    view: JsonObject = msgspec.json.decode(filled(f"{form}.json", **values))
+    return view
 
 
 def header(headers: Headers, name: bytes) -> str | None:
