@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from time import time
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
+from msgspec import Meta
 
 from harness.plugins.mock import wire
 from harness.plugins.mock.anthropic import AnthropicMessages
@@ -349,17 +350,16 @@ class FileBatches(VendorBatches):
         return self._files[name]
 
 
-MOST_REQUESTS = 100_000
 MOST_BYTES = 256_000_000
 
 
 class _Request(msgspec.Struct):
-    custom_id: str
+    custom_id: Annotated[str, Meta(pattern=r"^[a-zA-Z0-9_-]{1,64}\Z")]
     params: msgspec.Raw
 
 
 class _Create(msgspec.Struct):
-    requests: list[_Request]
+    requests: Annotated[list[_Request], Meta(min_length=1, max_length=100_000)]
 
 
 class AnthropicBatches(VendorBatches):
@@ -380,13 +380,8 @@ class AnthropicBatches(VendorBatches):
             BatchedRequest(request.custom_id, self.wire.path, bytes(request.params))
             for request in requests
         ]
-        if not 1 <= len(entries) <= MOST_REQUESTS:
-            raise self.wire.invalid(f"requests: 1 to {MOST_REQUESTS:,} are allowed")
         if name := check_unique(entries):
             raise self.wire.invalid(f"requests: the custom_id {name} is not unique")
-        for number, entry in enumerate(entries):
-            if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", entry.custom_id):
-                raise self.wire.invalid(f"requests.{number}.custom_id: invalid characters")
         return self.begin(entries, headers, {})
 
     def other(self, method: str, rest: str) -> bytes | None:

@@ -39,13 +39,18 @@ class _Line(msgspec.Struct):
     url: str = ""
 
 
+_Name = Annotated[str, msgspec.Meta(max_length=64)]
+_Value = Annotated[str, msgspec.Meta(max_length=512)]
+_Metadata = Annotated[dict[_Name, _Value], msgspec.Meta(max_length=16)]
+
+
 class _Create(msgspec.Struct):
     input_file_id: str
     endpoint: Literal[
         "/v1/chat/completions", "/v1/completions", "/v1/responses", "/chat/completions"
     ]
     completion_window: Literal["24h"]
-    metadata: dict[str, str] | None = None
+    metadata: _Metadata | None = None
 
 
 class _CreateJob(msgspec.Struct):
@@ -53,7 +58,7 @@ class _CreateJob(msgspec.Struct):
     endpoint: Literal["/v1/chat/completions"]
     model: str
     timeout_hours: int
-    metadata: dict[str, str] | None = None
+    metadata: _Metadata | None = None
 
 
 class OpenAIBatches(FileBatches):
@@ -108,10 +113,8 @@ class OpenAIBatches(FileBatches):
         ``name`` is the file's id, and ``endpoint`` the path that serves the batch's requests.
 
         Raises:
-            ApiError: If the metadata is too long, or the file is missing or not yet processed.
+            ApiError: If the file is missing or not yet processed.
         """
-        if len(metadata) > 16 or any(len(k) > 64 or len(v) > 512 for k, v in metadata.items()):
-            raise self.wire.invalid("metadata has too many or too long entries.")
         file = self.file(name)
         if file.pending:
             raise self.wire.invalid(f"The file {name} has not been processed yet.")
