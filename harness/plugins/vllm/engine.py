@@ -27,8 +27,7 @@ import msgspec
 from pydantic import Field
 from typing_extensions import override
 
-from harness.backends import DeadlyPrompts, OwnedServers, Turns, bodies
-from harness.backends.openai import refuse_old_constraints
+from harness.backends import OwnedServers, bodies
 from harness.config.settings import handed_down
 from harness.errors import (
     ConfigError,
@@ -38,20 +37,20 @@ from harness.errors import (
     RequestRejected,
     TransientError,
 )
-from harness.plugin import Backend
 from harness.plugins.completions import loglikelihoods
 from harness.plugins.vllm.guard import kill
 from harness.plugins.vllm.model import (
     LOADING,
     Protocol,
+    VLLMBackend,
     VLLMModel,
     cached_hashes,
     depth,
     features,
     flags,
 )
-from harness.plugins.vllm.processes import Guard, errors_in, tail
-from harness.records import Decoding, DecodingConstraint, Message, Reply, Request, Usage
+from harness.plugins.vllm.processes import Guard, tail
+from harness.records import DecodingConstraint, Message, Reply, Request, Usage
 
 STEP_S = 0.05  # between checks for new child processes; a kill -9 may leave the newest ones running
 PROMPTS_KEPT = 4096  # tokenised prompts to cache: an instance's samples follow each other
@@ -476,7 +475,7 @@ class EngineThread:
             await self._engine.shutdown()
 
 
-class VLLMEngineBackend(Backend):
+class VLLMEngineBackend(VLLMBackend):
     """A model on vLLM's engine in this process.
 
     Args:
@@ -488,7 +487,7 @@ class VLLMEngineBackend(Backend):
         restarts: Maximum number of consecutive reloads of an engine that dies without answering.
     """
 
-    cacheable = True
+    runner = "engine"
     may_change = frozenset({"engine", "restarts"})
 
     def __init__(
@@ -504,18 +503,13 @@ class VLLMEngineBackend(Backend):
         logs: Path,
         cache_dir: Path,
     ) -> None:
+        super().__init__(model, logs / "vllm-engine.log", restarts, servers)
         self._model = VLLMModel(model, path, lora, engine or {}, protocol, cached_hashes(cache_dir))
         self.features = features(protocol)
         self.endpoint = self._model.endpoint()
         self.preferred_concurrency = depth(self._model.engine)
-        self._log = logs / "vllm-engine.log"
-        self._restarts = restarts
-        self._servers = servers
         self._lease = servers.lease(f"engine {self._model!r}")
         self._thread: EngineThread | None = None
-        self._prompts = DeadlyPrompts()
-        self._turns = Turns(self._prompts)
-        self._loads = 0  # since the last answer, including the load of the engine that gave it
 
     @override
     def fingerprint(self) -> Mapping[str, str]:
@@ -549,24 +543,12 @@ class VLLMEngineBackend(Backend):
             raise FatalCallError(error.message, error.remedy) from None
         except Exception as error:  # whatever vLLM raises for a model that cannot be loaded
             message = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            raise self._failed(f"did not start ({message})") from None
+            raise self._failed(f"did not start ({message})", tail(self._log)) from None
         self._thread = thread
 
     def _launch(self) -> EngineThread:
-        if self._loads > self._restarts:
-            raise self._failed("died repeatedly without answering")
-        self._loads += 1
+        self._count_start(tail(self._log))
         return EngineThread(InProcessEngine(self._model, self._log))
-
-    def _failed(self, how: str) -> FatalCallError:
-        problem = f"{how}. Its errors:\n{errors_in(tail(self._log))}\n"
-        remedy = f"Its whole output is in {self._log}."
-        return FatalCallError(f"The vLLM engine of {self._model.name!r} {problem}", remedy)
-
-    @override
-    def check_decoding(self, name: str, decoding: Decoding) -> None:
-        super().check_decoding(name, decoding)
-        refuse_old_constraints(decoding)
 
     async def generate(self, request: Request) -> Reply:
         """Return the engine's reply.
@@ -585,7 +567,7 @@ class VLLMEngineBackend(Backend):
                     self._prompts.died(request, thread, alone=alone)
                 raise
             self._prompts.answered(request)
-            self._loads = 1
+            self._starts = 1
             return reply
 
     @override
