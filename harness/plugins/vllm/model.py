@@ -278,7 +278,7 @@ class VLLMBackend(Backend):
         refuse_old_constraints(decoding)
 
     def _count_start(self, log: str) -> None:
-        """Count a start. Raise FatalCallError, with the errors in ``log``, if there were too many."""
+        """Count a start. Raise FatalCallError, with the errors in ``log``, after too many."""
         if self._starts > self._restarts:
             raise self._failed("died repeatedly without answering", log)
         self._starts += 1
