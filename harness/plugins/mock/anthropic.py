@@ -111,9 +111,9 @@ class AnthropicMessages(wire.WireFormat):
             raise self.invalid(f'anthropic-version: "{version}" is not a valid version')
         request = self.decode(body, _Request)
         self._check(request, version)
-        turns = [Turn(m.role, _joined(m.content)) for m in request.messages]
+        turns = [Turn(m.role, wire.joined(m.content)) for m in request.messages]
         if request.system:
-            turns.insert(0, Turn("system", _joined(request.system)))
+            turns.insert(0, Turn("system", wire.joined(request.system)))
         thinking = request.thinking
         parts = [request.system or "", *(message.content for message in request.messages)]
         return MockRequest(
@@ -239,12 +239,6 @@ def _marked(parts: Sequence[str | list[_Block]]) -> str:
     return marked
 
 
-def _joined(content: str | list[_Block]) -> str:
-    if isinstance(content, str):
-        return content
-    return "".join(block.text for block in content if block.type == "text")
-
-
 VERTEX_VERSION = "vertex-2023-10-16"
 
 
@@ -300,9 +294,7 @@ class BedrockConverse(wire.WireFormat):
         request = self.decode(body, _Converse)
         if request.messages[0].role != "user":
             raise self.invalid("A conversation must start with a user message.")
-        turns = [
-            Turn(turn.role, "".join(c.text for c in turn.content)) for turn in request.messages
-        ]
+        turns = [Turn(turn.role, wire.joined(turn.content)) for turn in request.messages]
         turns[:0] = [Turn("system", part.text) for part in request.system if part.text]
         config = request.inference_config or _InferenceConfig()
         text = marked = ""

@@ -77,9 +77,11 @@ class GeminiContent(wire.WireFormat):
                 raise self.invalid(problem)
         config = request.generation_config or _Config()
         roles = {"model": "assistant", "user": "user"}
-        turns = [Turn(roles[content.role], _text(content)) for content in request.contents]
+        turns = [
+            Turn(roles[content.role], wire.joined(content.parts)) for content in request.contents
+        ]
         if request.system_instruction:
-            turns.insert(0, Turn("system", _text(request.system_instruction)))
+            turns.insert(0, Turn("system", wire.joined(request.system_instruction.parts)))
         thinking = config.thinking_config or _Thinking()
         return MockRequest(
             digest=digest,
@@ -148,10 +150,6 @@ class GeminiContent(wire.WireFormat):
         if (wire.header(headers, b"x-goog-api-key") or wire.bearer(headers)) != key:
             message = "API key not valid. Please pass a valid API key."
             raise ApiError(400, message, "API_KEY_INVALID")
-
-
-def _text(content: _Content) -> str:
-    return "".join(part.text for part in content.parts)
 
 
 def _token(token: str, logprob: float) -> dict[str, object]:

@@ -222,7 +222,7 @@ class OpenAIChat(OpenAI):
         return MockRequest(
             digest=digest,
             model=request.model,
-            turns=tuple(Turn(m.role, _text(m.content)) for m in request.messages),
+            turns=tuple(Turn(m.role, wire.joined(m.content)) for m in request.messages),
             n=request.n or 1,
             max_tokens=request.max_completion_tokens or request.max_tokens,
             stop=_stops(request.stop),
@@ -301,10 +301,6 @@ def error_object(
 ) -> JsonObject:
     """Return an error object in OpenAI's form. ``kind`` is the value of its ``type``."""
     return {"message": message, "type": kind, "param": param, "code": code}
-
-
-def _text(content: str | list[_Part] | None) -> str:
-    return "".join(p.text for p in content) if isinstance(content, list) else content or ""
 
 
 def _stops(stop: str | list[str] | None) -> tuple[str, ...]:
@@ -395,7 +391,9 @@ class OpenAIResponses(OpenAI):
             problem = "The mock provider does not stream and has no background responses."
             raise self.invalid(problem, "unsupported_value")
         items = [_Item("user", request.input)] if isinstance(request.input, str) else request.input
-        turns = [Turn(item.role, _input_text(item)) for item in items if item.type == "message"]
+        turns = [
+            Turn(item.role, wire.joined(item.content)) for item in items if item.type == "message"
+        ]
         if request.instructions:
             turns.insert(0, Turn("system", request.instructions))
         reasoning = request.reasoning or _ReasoningRequest()
@@ -449,11 +447,6 @@ class OpenAIResponses(OpenAI):
             "status": "incomplete" if cut else "completed",
             "content": [part] if choice.text else [],
         }
-
-
-def _input_text(item: _Item) -> str:
-    content = item.content
-    return content if isinstance(content, str) else "".join(part.text for part in content)
 
 
 def _reasoning_items(request: MockRequest, choice: ReplyChoice) -> list[JsonObject]:

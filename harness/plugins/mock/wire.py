@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar, get_args
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_args
 
 import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -303,6 +303,18 @@ def filled_json(form: str, **values: object) -> JsonObject:
     """Return the JSON object of a template in which each value is encoded as JSON."""
     view: JsonObject = msgspec.json.decode(filled(f"{form}.json", **values))
     return view
+
+
+class _Texts(Protocol):
+    @property
+    def text(self) -> str: ...
+
+
+def joined(content: str | Sequence[_Texts] | None) -> str:
+    """Return the text of a message's content, which may have parts."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    return "".join(part.text for part in content)
 
 
 def header(headers: Headers, name: bytes) -> str | None:
