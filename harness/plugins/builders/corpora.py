@@ -133,18 +133,29 @@ def files_of(place: Path, kind: type[FileRows]) -> list[Path]:
     """Return the file ``place``, or the files of a format below a folder, sorted by path."""
     if not place.is_dir():
         return [place]
-    paths = sorted({path for pattern in kind.patterns for path in place.glob(pattern)})
-    files = [
-        path
-        for path in paths
-        if path.is_file() and not any(part[0] == "." for part in path.relative_to(place).parts)
-    ]
+    files = files_below(place, kind.patterns)
     for file in files:
         if not is_below(file, place):
             raise DataInvalid(f"{file} is outside the folder.", "Name the file itself.")
+    return files
+
+
+def files_below(
+    folder: Path, patterns: Sequence[str], remedy: str = "Check the path."
+) -> list[Path]:
+    """Return the files below a folder that match one of the patterns, without hidden ones.
+
+    Raises:
+        DataMissing: If there are none.
+    """
+    files = []
+    for path in sorted({path for pattern in patterns for path in folder.glob(pattern)}):
+        is_hidden = any(part[0] == "." for part in path.relative_to(folder).parts)
+        if path.is_file() and not is_hidden:
+            files.append(path)
     if not files:
-        patterns = " or ".join(pattern.removeprefix("**/") for pattern in kind.patterns)
-        raise DataMissing(f"{place} has no file {patterns}.", "Check the path.")
+        names = " or ".join(pattern.removeprefix("**/") for pattern in patterns)
+        raise DataMissing(f"{folder} has no file {names}.", remedy)
     return files
 
 
@@ -177,6 +188,7 @@ METADATA = "gutenberg-metadata.json"
 BEGIN = re.compile(r"^\*\*\* ?START OF TH[^\n]*\n", re.MULTILINE)
 END = re.compile(r"^\*\*\* ?END OF TH", re.MULTILINE)
 WORDS_A_DOCUMENT = 1000
+NO_FILES = "Check the path, or name the files in the source's load section."
 
 
 class FileLoader(Loader):
@@ -203,15 +215,10 @@ class FileLoader(Loader):
             yield self._root.name
             return
         try:
-            files = [path for path in self._root.glob(self._pattern) if path.is_file()]
+            paths = files_below(self._root, [self._pattern], NO_FILES)
         except (ValueError, NotImplementedError, OSError) as error:
             raise ConfigError(f"{self._pattern!r} is not a valid file pattern ({error}).") from None
-        paths = {path.relative_to(self._root) for path in files}
-        names = sorted(p.as_posix() for p in paths if not any(part[0] == "." for part in p.parts))
-        if not names:
-            remedy = "Check the path, or name the files in the source's load section."
-            raise DataMissing(f"{self._root} has no file {self._pattern}.", remedy)
-        yield from names
+        yield from sorted(path.relative_to(self._root).as_posix() for path in paths)
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
         """Yield the documents with the given names, in the order of `names`."""
