@@ -148,12 +148,6 @@ class Stages:
         self.folder = folder
         self.resumed = 0
 
-    def found(self, name: str, key: str, type_: type[T]) -> T | None:
-        """Return a stage's saved result as `saved` does, and count it as reused."""
-        saved = self.saved(name, key, type_)
-        self.resumed += saved is not None
-        return saved
-
     def saved(self, name: str, key: str, type_: type[T]) -> T | None:
         """Return a stage's result saved under this key, or None."""
         try:
@@ -169,12 +163,14 @@ class Stages:
             temporary.write_bytes(msgspec.json.encode(_Saved(key, result)))
 
     def result(self, name: str, key: str, type_: type[T], make: Callable[[], T]) -> T:
-        """Return a stage's result saved under this key, or make and save it."""
-        saved = self.found(name, key, type_)
-        if saved is None:
-            saved = make()
-            self.save(name, key, saved)
-        return saved
+        """Return a stage's result saved under this key, and count it as reused, or make it."""
+        saved = self.saved(name, key, type_)
+        if saved is not None:
+            self.resumed += 1
+            return saved
+        result = make()
+        self.save(name, key, result)
+        return result
 
     def delete(self) -> None:
         """Delete the folder and all saved results."""
