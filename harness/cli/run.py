@@ -315,13 +315,14 @@ def _show(
     jobs: Sequence[Job], results: Mapping[str, Metrics], base: str, *, done: bool, table: bool
 ) -> None:
     # Not needed before the first call.
-    from harness.report.run_tables import run_document
+    from harness.report.run_tables import run_summary
     from harness.report.runs import runs_table, suite_document
 
     first = next(job for job in jobs if job.variant.name in results)
     if len(jobs) == 1:
-        show(run_document(*results.values()))
-        say(f"Results in {first.folder.path}")
+        show(run_summary(*results.values()))
+        all_tables = f"in full: harness show {first.folder.name}"
+        say(next_steps(f"Results in {first.folder.path}", all_tables))
         return
     as_suite = table or len({job.run.task.label for job in jobs}) > 1
     if as_suite:
