@@ -85,7 +85,7 @@ def run_summary(metrics: Metrics) -> TableDocument:
             if 1 < len(groups) <= MOST_SUMMARISED:
                 parts.append(group_table(metrics, label, brief=True))
                 break
-    return headed(TableDocument(parts=parts + _cautions(metrics)), metrics)
+    return headed(TableDocument(parts=[*parts, *_cautions(metrics)]), metrics)
 
 
 def _result(metrics: Metrics) -> Iterator[tuple[object, object]]:
