@@ -1,10 +1,14 @@
-"""Google's Gemini API, from Google AI Studio with a key or from Vertex AI with a project.
+"""Google's Gemini API, and Anthropic's models on Google Cloud's Vertex AI.
+
+Gemini is called at Google AI Studio with a key, or on Vertex AI with a project.
 
     model: {backend: gemini, name: gemini-3.8-flash}
     model: {backend: gemini, name: gemini-3.8-flash, project: my-project, location: europe-west4}
+    model: {backend: anthropic_vertex, name: claude-sonnet-5-5, project: my-project}
 
-Source: https://ai.google.dev/api/generate-content, and the types of google-genai 3.6. Requests to
-Google Cloud have the credentials of Google's own tools (https://google.aip.dev/auth/4110).
+Sources: https://ai.google.dev/api/generate-content, the types of google-genai 3.6, and
+https://platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai. Requests to Google Cloud
+have the credentials of Google's own tools (https://google.aip.dev/auth/4110).
 """
 
 from collections.abc import Callable, Mapping
@@ -16,6 +20,7 @@ from msgspec import structs
 
 from harness.backends import (
     REPLY_MB,
+    FindCut,
     HttpBackend,
     HttpClient,
     OnAllowances,
@@ -24,8 +29,9 @@ from harness.backends import (
     converting,
 )
 from harness.errors import ConfigError, PromptRefused, import_extra
+from harness.plugins.anthropic.backend import TAKEN, MessagesBackend
 from harness.ports import LOGPROBS, SAMPLES_PER_CALL
-from harness.records import DecodingConstraint, Logprobs, Message, Reply, Request, Usage
+from harness.records import DecodingConstraint, JsonObject, Logprobs, Message, Reply, Request, Usage
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
@@ -176,7 +182,7 @@ class GeminiBackend(HttpBackend):
 
     def body(self, request: Request) -> Mapping[str, Any]:
         decoding = request.decoding
-        config: dict[str, Any] = {
+        config: JsonObject = {
             "temperature": decoding.temperature,
             "topP": decoding.top_p,
             "maxOutputTokens": decoding.max_tokens,
@@ -192,7 +198,7 @@ class GeminiBackend(HttpBackend):
         turns = [m for m in request.messages if m.role != "system"]
         extra = dict(decoding.extra)
         generation = {k: value for k, value in config.items() if value is not None}
-        body: dict[str, Any] = {"contents": [_content(turn) for turn in turns]}
+        body: JsonObject = {"contents": [_content(turn) for turn in turns]}
         if system:
             body["systemInstruction"] = {"parts": [{"text": m.content} for m in system]}
         if generation := generation | extra.pop("generationConfig", {}):
@@ -242,14 +248,14 @@ def _reply(content: bytes, response: _Response, place: int, request: Request) ->
     )
 
 
-def _content(message: Message) -> dict[str, Any]:
+def _content(message: Message) -> JsonObject:
     role = "model" if message.role == "assistant" else "user"
     if message.reasoning_state is not None:
         return {"role": role, "parts": msgspec.Raw(message.reasoning_state.encode())}
     return {"role": role, "parts": [{"text": message.content}]}
 
 
-def _constrained(constraint: DecodingConstraint) -> dict[str, Any]:
+def _constrained(constraint: DecodingConstraint) -> JsonObject:
     if constraint.choices:
         schema = {"type": "STRING", "enum": list(constraint.choices)}
         return {"responseMimeType": "text/x.enum", "responseSchema": schema}
@@ -270,3 +276,45 @@ def _pairs(position: object) -> bodies.Pairs:
         for candidate in candidates
         if isinstance(candidate, dict)
     ]
+
+
+VERTEX_VERSION = "vertex-2023-10-16"
+
+
+class AnthropicVertexBackend(MessagesBackend):
+    """Anthropic's Messages API on Vertex AI, with Google's Application Default Credentials.
+
+    Args:
+        project: The Google Cloud project.
+        location: A location of Vertex AI, such as ``europe-west1``.
+        base_url: Base URL of another server that speaks this protocol.
+        prompt_caching: Whether to use the prompt cache for beginnings that prompts share.
+    """
+
+    def __init__(
+        self,
+        project: str,
+        location: str = "global",
+        base_url: str | None = None,
+        prompt_caching: bool = False,
+        *,
+        concurrency: int,
+        timeout_s: float,
+        reply_mb: float = REPLY_MB,
+        on_allowances: OnAllowances | None = None,
+        prompt_cut: FindCut | None = None,
+    ) -> None:
+        limits: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
+        limits |= {"reply_mb": reply_mb, "on_allowances": on_allowances}
+        client = GoogleCloudClient(base_url or vertex_url(location), **limits)
+        self.path = f"/projects/{quote(project)}/locations/{quote(location)}/publishers/anthropic"
+        features = TAKEN | {"temperature", "top_p"}
+        super().__init__(client, features, prompt_cut if prompt_caching else None)
+
+    def path_for(self, request: Request, *, stream: bool = False) -> str:
+        method = "streamRawPredict" if stream else "rawPredict"
+        return f"{self.path}/models/{quote(request.model, safe='@')}:{method}"
+
+    def body(self, request: Request) -> Mapping[str, Any]:
+        body = {k: value for k, value in super().body(request).items() if k != "model"}
+        return {"anthropic_version": VERTEX_VERSION, **body}
