@@ -92,7 +92,7 @@ def measure(
     model_calls = calls.model or calls
     if attempts is None:
         attempts = read_attempts(folder.attempts) if index is None else index.attempts
-    n_owed = folder.owed()
+    n_owed = folder.unfinished()
     if loss := warn_of_loss(folder, attempts):
         complete = False
         n_owed = max(n_owed or 0, loss.samples)
@@ -363,7 +363,7 @@ def read_metrics(folder: RunFolder, manifest: dict[str, Any]) -> Metrics | None:
         HarnessError: If a file of the run is unreadable.
     """
     refuse_changed_settings(folder.path)
-    n_owed = folder.owed(manifest)  # None: the run grows, or was killed
+    n_owed = folder.unfinished(manifest)  # None: the run grows, or was killed
     metrics = None
     with reading(folder.metrics):
         if folder.metrics.exists():

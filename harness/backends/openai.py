@@ -166,7 +166,7 @@ PRESETS = msgspec.yaml.decode(
 )
 
 
-def chosen(
+def resolve_preset(
     preset: str | None, base_url: str | None, api_key_env: str | None
 ) -> tuple[ProviderPreset, str, str | None]:
     """Return the preset, the URL and the key variable for the section ``model`` of a run file.
@@ -369,7 +369,7 @@ class OpenAIBackend(ChatReplies, HttpBackend):
         model: str = "",
         on_allowances: OnAllowances | None = None,
     ) -> None:
-        provider, url, key = chosen(preset, base_url, api_key_env)
+        provider, url, key = resolve_preset(preset, base_url, api_key_env)
         if provider.responses_only(model) and self.path != RESPONSES:
             raise ConfigError(
                 f"{provider.title} serves {model} only through the Responses API.",

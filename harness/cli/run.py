@@ -14,7 +14,7 @@ from harness.analysis.metrics import Metrics
 from harness.cli.completion import run_files
 from harness.cli.endings import INTERRUPTED, MANY, attended, early_end, say_verdictless
 from harness.cli.options import Limit, Overrides, outcomes
-from harness.cli.verbs import find_verb
+from harness.cli.verbs import next_steps
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.declarations import load_members
@@ -131,8 +131,8 @@ def carry_out(
     """Check and execute the runs or, in a dry run, show their plans."""
     missing: list[str] = []
     folders = [RunFolder(settings.runs_dir, run_name(base, variant)) for variant in runs]
-    finished = not options.fresh and all(folder.owed() == 0 for folder in folders)
-    lookup = _without(missing) if options.dry_run or finished else secret
+    finished = not options.fresh and all(folder.unfinished() == 0 for folder in folders)
+    lookup = _collecting(missing) if options.dry_run or finished else secret
     with Resources(settings, lookup) as resources:
         prepared = partial(
             prepare_all, runs, resources=resources, retried=options.retried, extends=options.table
@@ -156,7 +156,7 @@ def carry_out(
                 set_copies_aside(settings, base, runs)
             prepare_data(runs, base, resources)
             jobs = list(prepared(base, rescore=options.rescore).values())
-            if missing and any(job.owes_calls() for job in jobs):
+            if missing and any(job.has_calls_left() for job in jobs):
                 secret(missing[0])
             _say_warnings(jobs)
             confirm: Confirm
@@ -239,7 +239,8 @@ def _say_ended(execution: Execution, result: Result, command: str, display: Disp
         problem = f"{n_unparseable:,} of {attempts:,} answers could not be parsed"
         if n_unparseable == attempts:
             problem = "No answer could be parsed"
-        say(f"{name}: {problem}. To read them: harness show {name} --failed", "yellow")
+        reading = next_steps(f" To read them: harness show {name} --failed")
+        say(f"{name}: {problem}.{reading}", "yellow")
         settings = str((job.run.task.options, next(iter(job.instances)).data))
         if "json_schema" in settings:
             # Not needed before the last call.
@@ -259,7 +260,8 @@ def _say_ended(execution: Execution, result: Result, command: str, display: Disp
         )
         _say_errors(tally, "crashed")
         retry = command if "--retry" in command else f"{command} --retry crashed"
-        say(f"To read them: harness show {name} --failed. To try them again: {retry}")
+        reading = next_steps(f"To read them: harness show {name} --failed. ")
+        say(f"{reading}To try them again: {retry}")
     if failed := metrics.outcomes["error"]:
         say(f"{name}: {count_of(failed, 'attempt')} failed:")
         _say_errors(tally, "error")
@@ -327,10 +329,11 @@ def _show(
         show(suite_document(folders, brief=not done))
     else:
         show(runs_table(results))
-    say(f"Results in {first.settings.runs_dir}; one in full: harness show {first.folder.name}")
-    if done and as_suite and find_verb("table") is not None:
-        command = f"harness table {base} --intervals"
-        say(f"The table again: {command}; every pair tested: harness matrix {base}")
+    one = f"one in full: harness show {first.folder.name}"
+    say(next_steps(f"Results in {first.settings.runs_dir}", one))
+    if done and as_suite:
+        again = f"The table again: harness table {base} --intervals"
+        _say_steps(again, f"every pair tested: harness matrix {base}")
     elif done and not as_suite:
         _compare([job.folder for job in jobs], results.values(), base)
 
@@ -346,16 +349,19 @@ def _compare(folders: Sequence[RunFolder], results: Iterable[Metrics], base: str
         if document is not None:
             output.print()
             show(document)
-            command = f"harness compare {base}; for a page to share: harness report {base}"
-            say(f"For details: {command}")
+            details = f"For details: harness compare {base}"
+            _say_steps(details, f"for a page to share: harness report {base}")
     grouped = set.intersection(*({*metrics.groups} for metrics in results))
-    by_group = ""
-    if grouped and find_verb("ablation") is not None:
-        by_group = f"; by group: harness ablation {base}"
-    say(f"The answers: harness show {base} --side-by-side{by_group}")
+    by_group = [f"by group: harness ablation {base}"] if grouped else []
+    _say_steps(f"The answers: harness show {base} --side-by-side", *by_group)
 
 
-def _without(missing: list[str]) -> Callable[[str], str]:
+def _say_steps(*hints: str) -> None:
+    if steps := next_steps(*hints):
+        say(steps)
+
+
+def _collecting(missing: list[str]) -> Callable[[str], str]:
     """Return a function that returns a secret, or adds its variable to ``missing``."""
 
     def lookup(variable: str) -> str:

@@ -27,12 +27,12 @@ from harness.engine.changes import check_changes, check_splitter
 from harness.engine.job import Job, Rescore, ScoredAgain
 from harness.engine.judges import Judges
 from harness.engine.models import worker_count
-from harness.engine.plan import CachedDraws, OwedSample, RunPlan, Work
+from harness.engine.plan import CachedDraws, RunPlan, UnfinishedSample, Work
 from harness.engine.progress import Ending, Listener, Tally, Watch
 from harness.engine.reasoning import unseparated
 from harness.engine.recorder import AttemptRecorder, Observers
 from harness.engine.run_files import with_own_rows
-from harness.engine.samples import Samples
+from harness.engine.samples import SampleRunner
 from harness.engine.session import Session, open_session, rare_collections, work_off
 from harness.engine.turns import Rewriter, UserTurns
 from harness.errors import (
@@ -138,7 +138,7 @@ async def _execute(job: Job, session: Session, listener: Listener | None) -> Res
         run_id=session.run_id,
     )
     check_splitter(job.fingerprint, job.settings.cache_dir, simulated=manifest.simulated)
-    was_killed = folder.begun() and folder.owed() is None
+    was_killed = folder.begun() and folder.unfinished() is None
     manifest.begin(sorted(job.retried), rescored._asdict() if rescored else {}, lost)
     observers = Observers(job.observers, session.notices)
     work = _SessionWork(job, session, manifest, judges, observers, lost, was_killed=was_killed)
@@ -248,8 +248,8 @@ class _SessionWork:
             work = self._expect(plan, late)
             if plan.index is not None:
                 self._count_earlier(plan, judging)
-            workers = worker_count(job.answering_models, work.owed)
-            self._manifest.plan(work.total, work.owed + work.later, job.unanswerable())
+            workers = worker_count(job.answering_models, work.unfinished)
+            self._manifest.plan(work.total, work.unfinished + work.later, job.unanswerable())
             recorder = AttemptRecorder(writer, tally, self._observers, session.answered)
             try:
                 with self._reporting(listener):
@@ -260,12 +260,12 @@ class _SessionWork:
                         # New verdicts may change which rounds are missing.
                         plan = await judging.caught_up(job, plan, session, workers, restore=restore)
                         work = self._expect(plan, late)
-                    samples = self._samples(plan, recorder, judging, stack)
+                    runner = self._sample_runner(plan, recorder, judging, stack)
                     if ATTEMPTS in self._unrestored:  # before a round after a replaced answer
-                        await self._restore(samples, workers)
-                        samples.plan = self._read_plan(judging)
-                        work = self._expect(samples.plan, tally.finished)
-                    await self._finish(samples, workers)
+                        await self._restore(runner, workers)
+                        runner.plan = self._read_plan(judging)
+                        work = self._expect(runner.plan, tally.finished)
+                    await self._finish(runner, workers)
             finally:
                 recorder.release()
                 self._manifest.left(tally.left + work.later)
@@ -278,18 +278,18 @@ class _SessionWork:
             )
         return "finished" if not tally.left else session.ended
 
-    async def _finish(self, samples: Samples, workers: int) -> None:
+    async def _finish(self, runner: SampleRunner, workers: int) -> None:
         """Finish the unfinished samples, then restore what later draws are lost."""
         job = self._job
         session = self._session
 
-        async def finish(sample: OwedSample) -> None:
-            self.tally.finish_sample(await samples.work(sample))
+        async def finish(sample: UnfinishedSample) -> None:
+            self.tally.finish_sample(await runner.finish(sample))
 
-        await work_off(samples.plan.owed(), finish, workers=workers, stop=session.stop)
-        if ATTEMPTS in self._unrestored and await self._restore(samples, workers):
+        await work_off(runner.plan.unfinished(), finish, workers=workers, stop=session.stop)
+        if ATTEMPTS in self._unrestored and await self._restore(runner, workers):
             self._unrestored.remove(ATTEMPTS)
-        judging = samples.judging
+        judging = runner.judging
         if JUDGEMENTS in self._unrestored and judging is not None and not session.stop.requested:
             await judging.restore(job.data, workers, session)
             self._unrestored.remove(JUDGEMENTS)
@@ -297,8 +297,8 @@ class _SessionWork:
     def _expect(self, plan: RunPlan, judgements: int) -> Work:
         """Set how much work is expected: a plan's samples, and a number of judgements."""
         work = self._job.work(plan)
-        work = work._replace(owed=work.owed + judgements)
-        self.tally.expect(work.owed, work.already)
+        work = work._replace(unfinished=work.unfinished + judgements)
+        self.tally.expect(work.unfinished, work.already)
         return work
 
     @contextlib.contextmanager
@@ -347,7 +347,7 @@ class _SessionWork:
         for source, note in notes.items():
             status(source)(note)
         same_rules = self._manifest.scoring == SCORING_VERSION
-        if not same_rules and work.owed and overrides(self._job.task, Task.row_fields):
+        if not same_rules and work.unfinished and overrides(self._job.task, Task.row_fields):
             status("scoring")(
                 "The earlier answers were scored by an earlier version, which read some numbers, "
                 "choices and scripts otherwise. To score all by the same rules, add "
@@ -371,13 +371,13 @@ class _SessionWork:
             config=self._job.run.model_dump(mode="json"),
         )
 
-    def _samples(
+    def _sample_runner(
         self,
         plan: RunPlan,
         recorder: AttemptRecorder,
         judging: Judging | None,
         stack: contextlib.ExitStack,
-    ) -> Samples:
+    ) -> SampleRunner:
         """Build what runs the samples' rounds. Closing ``stack`` ends its processes."""
         job = self._job
         session = self._session
@@ -390,7 +390,7 @@ class _SessionWork:
         report = session.notices.status("scoring")
         long_answers = LongAnswers(job.task, job.run, job.settings, report)
         stack.callback(long_answers.close)
-        return Samples(
+        return SampleRunner(
             plan,
             bind(session, job.model),
             recorder.record,
@@ -401,7 +401,7 @@ class _SessionWork:
             user,
         )
 
-    async def _restore(self, samples: Samples, workers: int) -> bool:
+    async def _restore(self, runner: SampleRunner, workers: int) -> bool:
         """Restore lost answers from the cache, also those that were drawn again.
 
         Returns:
@@ -411,7 +411,7 @@ class _SessionWork:
         session = self._session
 
         def read() -> RunPlan:
-            return self._read_plan(samples.judging, full=True)
+            return self._read_plan(runner.judging, full=True)
 
         async def accepts(request: Request) -> bool:
             return await session.has_replies(job.model, [request])
@@ -422,13 +422,13 @@ class _SessionWork:
         while restored and not session.stop.requested:
             restored = 0
             unfinished = list(draws.next())
-            cached = dataclasses.replace(samples, plan=draws.plan, accepts=accepts)
+            cached = dataclasses.replace(runner, plan=draws.plan, accepts=accepts)
 
-            async def draw(sample: OwedSample, cached: Samples = cached) -> None:
+            async def draw(sample: UnfinishedSample, cached: SampleRunner = cached) -> None:
                 nonlocal restored
-                if rounds := await cached.work(sample):
+                if rounds := await cached.finish(sample):
                     restored += 1
-                    self.tally.owed += 1
+                    self.tally.expected += 1
                     self.tally.finish_sample(rounds)
 
             await work_off(iter(unfinished), draw, workers=max(1, workers), stop=session.stop)

@@ -172,7 +172,7 @@ class Job:
         total, left = full_plan.count()
         return Work(total, unfinished, left - unfinished)
 
-    def owes_calls(self) -> bool:
+    def has_calls_left(self) -> bool:
         """Return whether calls of the run remain, including failed ones to repeat."""
         if not self.folder.begun() or self.plan().count()[1]:
             return True
@@ -180,7 +180,7 @@ class Job:
 
         index = AttemptIndex(self.folder.attempts, partial=True)
         judges = [judge.name for judge in self.judges]
-        return bool(index.owed_judgements(judges, FAILED) if index.judgements else judges)
+        return bool(index.missing_judgements(judges, FAILED) if index.judgements else judges)
 
 
 ShowPlans = Callable[[Sequence[Job], Sequence[str], str], None]

@@ -67,7 +67,7 @@ class AttemptToJudge(NamedTuple):
     judges: Mapping[str, int]  # each with the number of its answers so far
 
 
-class OwedJudgements:
+class MissingJudgements:
     """Attempts with a judgement that is missing, has failed, or has an outcome in ``retried``.
 
     ``reasoning`` has the marks of the model that answered.
@@ -82,12 +82,14 @@ class OwedJudgements:
     ) -> None:
         self._index = AttemptIndex(path, partial=True)  # a session restores the judges
         self._answers = RecordedAnswers(self._index, reasoning)
-        self._judges_by_row = self._index.owed_judgements(judges, {*FAILED, *retried})
+        self._judges_by_row = self._index.missing_judgements(judges, {*FAILED, *retried})
 
     def __len__(self) -> int:
         return len(self._judges_by_row)
 
-    def work(self, task: Task[Any], instances: Iterable[Instance[Any]]) -> Iterator[AttemptToJudge]:
+    def attempts(
+        self, task: Task[Any], instances: Iterable[Instance[Any]]
+    ) -> Iterator[AttemptToJudge]:
         """Yield the unjudged attempts of the task's instances."""
         if not self._judges_by_row:
             return
@@ -150,7 +152,7 @@ class Judging:
         self._reasoning = reasoning
         self._unsaved: ReplyUnsaved | None = None
         # Left by earlier sessions
-        self.late = OwedJudgements(attempts, self._names, reasoning, retried)
+        self.late = MissingJudgements(attempts, self._names, reasoning, retried)
 
     @classmethod
     @contextlib.contextmanager
@@ -347,12 +349,12 @@ class Judging:
         before = -1
         while before < len(seen) and not session.stop.requested:
             before = len(seen)
-            late = OwedJudgements(self._attempts, self._names, self._reasoning, REDRAWN)
+            late = MissingJudgements(self._attempts, self._names, self._reasoning, REDRAWN)
             await self._judge_late(late, instances, workers, session, restorable)
 
     async def _judge_late(
         self,
-        late: OwedJudgements,
+        late: MissingJudgements,
         instances: Iterable[Instance[Any]],
         workers: int,
         session: Session,
@@ -389,7 +391,9 @@ class Judging:
                 waiting += 1
 
         workers = min(workers, len(late))
-        await work_off(late.work(self._task, instances), judge, workers=workers, stop=session.stop)
+        await work_off(
+            late.attempts(self._task, instances), judge, workers=workers, stop=session.stop
+        )
         return waiting
 
     async def _judge(

@@ -1,6 +1,6 @@
 """The unfinished work of a run: its instances, and the next missing round of each sample.
 
-A sample is *owed* if it has no answer yet, its call failed, its last round needs a further
+A sample is *unfinished* if it has no answer yet, its call failed, its last round needs a further
 round, or the user asked to retry its outcome.
 """
 
@@ -159,7 +159,7 @@ def run_instances(run: RunFile, data: HeldInstances) -> Iterable[Instance[Any]]:
     return instances if run.part is None else ShardInstances(instances, data.task, run.part)
 
 
-class OwedSample(NamedTuple):
+class UnfinishedSample(NamedTuple):
     """An unfinished sample and its first missing round."""
 
     instance: Instance[Any]
@@ -181,13 +181,13 @@ class Work(NamedTuple):
     """The amount of work in a run, in samples."""
 
     total: int
-    owed: int  # unfinished, plus the judgements that earlier sessions left unmade
+    unfinished: int  # plus the judgements that earlier sessions left unmade
     later: int = 0  # unfinished, but not worked on in this session
 
     @property
     def already(self) -> int:
         """The number of samples finished earlier, minus the judgements still missing."""
-        return self.total - self.owed - self.later
+        return self.total - self.unfinished - self.later
 
 
 class FewShotPrompts(ABC):
@@ -237,17 +237,17 @@ class RunPlan:
         cluster = instance.cluster or messages_hash(bare)
         return Opening(self.shots.messages(instance) if self.shots else bare, cluster)
 
-    def owed(self) -> Iterator[OwedSample]:
+    def unfinished(self) -> Iterator[UnfinishedSample]:
         """Yield the unfinished samples lazily, instance by instance."""
         for instance in self.instances:
             turns = self.turns(instance)
             for sample in range(self.run.samples):
-                number = self._owed_round(instance.id, sample, turns)
+                number = self._missing_round(instance.id, sample, turns)
                 if number is not None:
                     redraw = self.index.answers(instance.id, sample, number) if self.index else 0
-                    yield OwedSample(instance, sample, number, redraw, turns)
+                    yield UnfinishedSample(instance, sample, number, redraw, turns)
 
-    def lost_draws(self) -> Iterator[OwedSample]:
+    def lost_draws(self) -> Iterator[UnfinishedSample]:
         """Yield the answers that a later one has replaced and whose lines are lost."""
         if self.index is None:
             return
@@ -255,7 +255,9 @@ class RunPlan:
             turns = self.turns(instance)
             for sample in range(self.run.samples):
                 for number, redraw in self.index.lost_draws(instance.id, sample):
-                    yield OwedSample(instance, sample, number, redraw, turns, is_replaced=True)
+                    yield UnfinishedSample(
+                        instance, sample, number, redraw, turns, is_replaced=True
+                    )
 
     def answered(self) -> Request | None:
         """Return the first request about a sample that was answered in an earlier session."""
@@ -276,7 +278,7 @@ class RunPlan:
             )
         return None
 
-    def verdicts(self, unfinished: OwedSample) -> Verdicts:
+    def verdicts(self, unfinished: UnfinishedSample) -> Verdicts:
         """Return the recorded verdicts of a sample's first and latest rounds so far."""
         index = self.index
         if index is None or not (rows := index.rows_of(unfinished.instance.id, unfinished.sample)):
@@ -284,7 +286,7 @@ class RunPlan:
         passed = index.attempts.passed
         return Verdicts(_verdict(passed[rows[0]]), _verdict(passed[rows[-1]]))
 
-    def turn_verdicts(self, unfinished: OwedSample) -> list[bool | None]:
+    def turn_verdicts(self, unfinished: UnfinishedSample) -> list[bool | None]:
         """Return the recorded verdicts on a conversation's turns so far (None: missing).
 
         Turns that were judged without a verdict are left out.
@@ -302,7 +304,7 @@ class RunPlan:
             turns = self.turns(instance)
             for sample in range(self.run.samples):
                 total += 1
-                unfinished += self._owed_round(instance.id, sample, turns) is not None
+                unfinished += self._missing_round(instance.id, sample, turns) is not None
         return total, unfinished
 
     def turns(self, instance: Instance[Any]) -> int:
@@ -335,7 +337,7 @@ class RunPlan:
             problem = f"{conversation}, but the backend {backend!r} accepts a single prompt."
             raise ConfigError(problem, "Use a backend with a chat API (harness docs providers).")
 
-    def follows(self, unfinished: OwedSample, number: int, prompt: str) -> bool:
+    def follows(self, unfinished: UnfinishedSample, number: int, prompt: str) -> bool:
         """Return whether the file has an answer in round ``number`` that follows a restored one.
 
         It does if its messages have the hash ``prompt``, and if the file had no other answer in the
@@ -347,7 +349,7 @@ class RunPlan:
         hashes = {attempt.round: attempt.request.get("messages_hash") for attempt in rounds}
         return unfinished.round not in hashes and hashes.get(number) == prompt
 
-    def _owed_round(self, instance: str, sample: int, turns: int) -> int | None:
+    def _missing_round(self, instance: str, sample: int, turns: int) -> int | None:
         rounds = self.run.rounds
         if self.index is None:
             return 1
@@ -362,7 +364,7 @@ class RunPlan:
         )
 
     def request(
-        self, unfinished: OwedSample, number: int, messages: tuple[Message, ...], prompt: str
+        self, unfinished: UnfinishedSample, number: int, messages: tuple[Message, ...], prompt: str
     ) -> Request:
         """Build a sample's request for a round. ``prompt`` is the messages' hash."""
         instance = unfinished.instance
@@ -435,10 +437,10 @@ class CachedDraws:
         self._seen = set[tuple[str, int, int, int]]()
         self.plan = read()
 
-    def next(self) -> Iterator[OwedSample]:
+    def next(self) -> Iterator[UnfinishedSample]:
         """Yield the samples that lack an answer or may have a later draw. Each draw comes once."""
         self.plan = self._retrying(self._read())
-        for unfinished in chain(self.plan.owed(), self.plan.lost_draws()):
+        for unfinished in chain(self.plan.unfinished(), self.plan.lost_draws()):
             draw = (unfinished.instance.id, unfinished.sample, unfinished.round, unfinished.redraw)
             if draw not in self._seen:
                 self._seen.add(draw)
@@ -452,8 +454,8 @@ class CachedDraws:
         plan = self._read()
         if self._repeated is not None:
             return plan.index is None or plan.index.repeated < self._repeated
-        names = {(sample.instance.id, sample.sample) for sample in plan.owed()}
-        for sample in self._retrying(plan).owed():
+        names = {(sample.instance.id, sample.sample) for sample in plan.unfinished()}
+        for sample in self._retrying(plan).unfinished():
             if sample.redraw == 1 and (sample.instance.id, sample.sample) not in names:
                 return True
         return False

@@ -53,7 +53,7 @@ class Tally:
     passes is finished early.
     """
 
-    owed: int = 0  # samples (or judgements, or questions) unfinished at the start
+    expected: int = 0  # samples (or judgements, or questions) unfinished at the start
     already: int = 0  # samples finished by earlier sessions
     rounds: int = 1  # maximum rounds of a sample
     budget: Budget | None = None
@@ -94,7 +94,7 @@ class Tally:
 
     def expect(self, unfinished: int, already: int) -> None:
         """Set how many samples are to be finished, and how many already were."""
-        self.owed = unfinished
+        self.expected = unfinished
         self.already = max(-self.finished, already)
 
     def record_earlier(self, index: AttemptIndex) -> None:
@@ -176,7 +176,7 @@ class Tally:
     @property
     def left(self) -> int:
         """The number of unfinished samples."""
-        return self.owed - self.finished
+        return self.expected - self.finished
 
     @property
     def done(self) -> float:
@@ -192,7 +192,9 @@ class Tally:
     @property
     def eta_s(self) -> float | None:
         """The estimated seconds until all samples are finished, or None if no round is done yet."""
-        return (self.clock() - self._started) * (self.owed / self.done - 1) if self.done else None
+        return (
+            (self.clock() - self._started) * (self.expected / self.done - 1) if self.done else None
+        )
 
 
 Listener = Callable[[Tally, Stop, Notices], AbstractContextManager[Any]]

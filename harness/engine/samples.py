@@ -24,7 +24,7 @@ from harness.engine.assessment import (
     feedback,
     refuses_constraint,
 )
-from harness.engine.plan import OwedSample, RunPlan
+from harness.engine.plan import RunPlan, UnfinishedSample
 from harness.engine.progress import Verdicts
 from harness.engine.reasoning import RecordedAnswers
 from harness.engine.session import BoundModel
@@ -73,7 +73,7 @@ NO_VERDICT = AnswerVerdict(None)
 class _Sample:
     """A sample whose missing rounds are run, with its conversation so far."""
 
-    unfinished: OwedSample
+    unfinished: UnfinishedSample
     cluster: str
     messages: Messages  # empty if the next round cannot start yet
     rewritings: Rewritings  # made for the next round
@@ -85,7 +85,7 @@ class _Sample:
 
 
 @dataclass(slots=True)
-class Samples:
+class SampleRunner:
     """Runs the rounds of unfinished samples, for all workers of a run."""
 
     plan: RunPlan
@@ -100,7 +100,7 @@ class Samples:
     # Whether a round is asked for; if not, the sample is left as it is.
     accepts: Callable[[Request], Awaitable[bool]] | None = None
 
-    async def work(self, unfinished: OwedSample) -> int:
+    async def finish(self, unfinished: UnfinishedSample) -> int:
         """Run a sample's missing rounds, and return how many were recorded.
 
         A call that fails for this sample alone is recorded as an attempt and ends the sample.
@@ -129,7 +129,7 @@ class Samples:
                 break
         return number - unfinished.round + 1
 
-    async def _begin(self, unfinished: OwedSample) -> _Sample:
+    async def _begin(self, unfinished: UnfinishedSample) -> _Sample:
         """Return a sample with its conversation before the first missing round."""
         instance = unfinished.instance
         opening, cluster = self.plan.opening(instance)
@@ -289,7 +289,7 @@ class Samples:
         return None
 
     async def _conversation(
-        self, unfinished: OwedSample, opening: Messages, earlier: Sequence[Attempt]
+        self, unfinished: UnfinishedSample, opening: Messages, earlier: Sequence[Attempt]
     ) -> tuple[Messages, Rewritings]:
         """Return the messages of a sample's next round, and the paraphrases made for them.
 
@@ -423,7 +423,7 @@ class Samples:
 class _Scoring:
     """Scores the answer to a round, and keeps the attempt and its verdict so far."""
 
-    samples: Samples
+    runner: SampleRunner
     started: Attempt
     call: Call
     attempt: Attempt | None = None
@@ -433,10 +433,10 @@ class _Scoring:
         self, instance: Instance[Any], **fields: Any
     ) -> tuple[Assessment, AnswerVerdict]:
         """Assess an answer to an instance, and have it judged. ``fields`` are the attempt's."""
-        judging = self.samples.judging
-        assessment = await self.samples._assess(instance, self.call.reply)
+        judging = self.runner.judging
+        assessment = await self.runner._assess(instance, self.call.reply)
         started = replace(self.started, **fields)
-        self.attempt = attempt = self.samples._answered(started, self.call, assessment)
+        self.attempt = attempt = self.runner._answered(started, self.call, assessment)
         if judging is None:
             self.verdict = AnswerVerdict(attempt.passed)
         else:

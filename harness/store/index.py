@@ -338,13 +338,13 @@ class AttemptIndex:
             return {}
         return self.judgements.redraws(self.attempts, self._keys)
 
-    def owed_judgements(
+    def missing_judgements(
         self, judges: Sequence[str], retried: Collection[JudgementOutcome]
     ) -> dict[int, Mapping[str, int]]:
-        """Return, by row, the judges whose judgements are missing (see `JudgementIndex.owed`)."""
+        """Return, by row, the judges that have yet to judge it (see `JudgementIndex.missing`)."""
         if self.judgements is None:
             return {}
-        return self.judgements.owed(self.attempts, self._keys, judges, retried)
+        return self.judgements.missing(self.attempts, self._keys, judges, retried)
 
 
 class _Ended(msgspec.Struct, gc=False):
@@ -401,13 +401,13 @@ def lacks_judgements(folder: RunFolder) -> bool:
     judge has judged fewer attempts again than the manifest records.
     """
     index = AttemptIndex(folder.attempts)
-    if index.owed_judgements(list(index.register.judges), FAILED):
+    if index.missing_judgements(list(index.register.judges), FAILED):
         return True
     present = index.redraws()
     for name, recorded in recorded_redraws(folder.read_manifest()).items():
         if name not in present or present[name].total >= recorded.total:
             continue
-        undecided = index.owed_judgements([name], REDRAWN)
+        undecided = index.missing_judgements([name], REDRAWN)
         # After a paid repetition, an attempt may have no verdict for good.
         if any(answers[name] <= recorded.most for answers in undecided.values()):
             return True

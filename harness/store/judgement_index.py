@@ -194,7 +194,7 @@ class JudgementIndex:
         passed = np.where(failed | says_any & ~unknown, says_true, NOT_JUDGED).astype(np.int8)
         return replace(table, passed=passed, scores=scores, shares=shares), ~says_any & ~unknown
 
-    def owed(
+    def missing(
         self,
         table: AttemptTable,
         keys: NDArray[np.int64],

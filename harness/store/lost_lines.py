@@ -120,16 +120,16 @@ def find_loss(folder: RunFolder, attempts: AttemptTable) -> Loss | None:
     """
     manifest = folder.read_manifest()
     states = recorded_states(manifest)
-    n_owed = folder.owed(manifest)
+    n_unfinished = folder.unfinished(manifest)
     n_planned = manifest.get("samples")
     if _has_new_scores(folder, manifest):
         return Loss(1, *_interrupted_rescoring(folder))
-    if n_owed is None:
+    if n_unfinished is None:
         return _cut_since(folder, manifest)
     if n_planned is None:
         return None
     n_begun = int(attempts.sample_starts().sum())
-    n_lost = n_planned - n_owed - n_begun
+    n_lost = n_planned - n_unfinished - n_begun
     if n_lost > 0:
         lacks = f"lacks at least {count_of(n_lost, 'finished sample')}: a part of the file is lost."
         return Loss(n_lost, f"{folder.name}: {ATTEMPTS} {lacks}", f"To repeat them, {_REPEAT}")
@@ -241,7 +241,7 @@ def refuse_changed(folder: RunFolder, *, attempts: bool = False) -> set[str]:
         remedy = f"Restore it, or start a new run: {option('fresh')}. Cached replies cost nothing."
         raise RunConflict(problem, remedy)
     remove_copies(folder)
-    ended = folder.owed(manifest) is not None
+    ended = folder.unfinished(manifest) is not None
     states = recorded_states(manifest)
     lost = set(lacking_files(manifest))
     if ATTEMPTS in lost and not attempts:

@@ -68,7 +68,7 @@ class Manifest:
         self._clock = clock
         self._content = folder.read_manifest()
         self._sessions: list[dict[str, Any]] = self._content.setdefault("sessions", [])
-        self.finished_before = (self._content.get("samples") or 0) - (folder.owed() or 0)
+        self.finished_before = (self._content.get("samples") or 0) - (folder.unfinished() or 0)
         self._content.setdefault("sealed", not (self._content.get("id") or folder.begun()))
         self._content.setdefault("id", run_id or uuid4().hex)
         self._content.setdefault("scoring", 1 if self._sessions else SCORING_VERSION)
@@ -138,17 +138,17 @@ class Manifest:
         self._content.pop(RESCORING, None)
         self._write()
 
-    def plan(self, samples: int, n_owed: int, unanswerable: int = 0) -> None:
-        """Record the numbers of samples and of unfinished samples (``n_owed``).
+    def plan(self, samples: int, n_unfinished: int, unanswerable: int = 0) -> None:
+        """Record the numbers of samples and of unfinished samples (``n_unfinished``).
 
         ``unanswerable`` is the number of instances that a simulated model cannot answer.
         """
-        self._content |= {"samples": samples, "owed": n_owed, "unanswerable": unanswerable}
+        self._content |= {"samples": samples, "owed": n_unfinished, "unanswerable": unanswerable}
         self._write()
 
-    def left(self, n_owed: int) -> None:
-        """Set the number of unfinished samples (``n_owed``), which `end` writes."""
-        self._content["owed"] = n_owed
+    def left(self, n_unfinished: int) -> None:
+        """Set the number of unfinished samples (``n_unfinished``), which `end` writes."""
+        self._content["owed"] = n_unfinished
 
     def end(self, how: str, problem: str = "") -> None:
         """Record how the session ended (`harness.engine.progress.Ending`), and why if it failed."""

@@ -91,6 +91,8 @@ class Display:
         plain: AbstractContextManager[None] = contextlib.nullcontext()
         if self._visible and self._live is None:
             notices.listen = notice  # immediately: logs are read from the end
+            for text in notices.now:  # from before, such as of opening the cache
+                notice(text)
             plain = _plain_lines(name, tally, stop, notices, partial(_speed, notices, self._cpu))
         with _signals(self.interrupt), plain:
             try:
@@ -175,7 +177,7 @@ def _rates(tally: Tally) -> list[tuple[str, str]]:
 
 
 def _samples(tally: Tally) -> str:
-    return f"{tally.already + tally.finished:,}/{tally.already + tally.owed:,}"
+    return f"{tally.already + tally.finished:,}/{tally.already + tally.expected:,}"
 
 
 def _calls(tally: Tally) -> str:
@@ -247,7 +249,7 @@ def _plain_lines(
 def _table(name: str, tally: Tally, stop: Stop, notices: Notices, cpu: _Cpu) -> RenderableType:
     bar = Table.grid(padding=(0, 1))
     done = tally.already + tally.done
-    total = max(1, tally.already + tally.owed)
+    total = max(1, tally.already + tally.expected)
     width = max(10, min(30, messages.width - len(name) - 2))
     bar.add_row(inert(name), ProgressBar(total=total, completed=done, width=width))
     every = [*_facts(tally, stop, notices), *_speed(notices, cpu)]

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from harness.backends._bodies import Dialect
 from harness.backends._responses import LONGEST_S
-from harness.backends.openai import COMPATIBLE, PRESETS, OpenAIBackend, chosen
+from harness.backends.openai import COMPATIBLE, PRESETS, OpenAIBackend, resolve_preset
 from harness.calls.keys import backend_key, call_key
 from harness.errors import (
     AccessDenied,
@@ -593,7 +593,7 @@ async def test_a_parameter_that_the_model_refuses_ends_the_run() -> None:
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_is_one_line_in_a_run_file(name: str) -> None:
     preset = PRESETS[name]
-    found, url, key = chosen(name, None if preset.url else preset.hint, None)
+    found, url, key = resolve_preset(name, None if preset.url else preset.hint, None)
     assert (found, key) == (preset, preset.key)
     assert urlsplit(url).hostname
     known = PARAMETERS | CONSTRAINTS | {"free", LOGPROBS, PROMPT_LOGPROBS, SAMPLES_PER_CALL}
@@ -604,8 +604,8 @@ def test_a_preset_is_one_line_in_a_run_file(name: str) -> None:
 
 
 def test_openai_is_the_default_and_a_bare_url_is_any_compatible_server() -> None:
-    assert chosen(None, None, None)[0] is PRESETS["openai"]
-    assert chosen(None, "http://localhost:1/v1", None) == (
+    assert resolve_preset(None, None, None)[0] is PRESETS["openai"]
+    assert resolve_preset(None, "http://localhost:1/v1", None) == (
         COMPATIBLE,
         "http://localhost:1/v1",
         None,
@@ -613,18 +613,18 @@ def test_openai_is_the_default_and_a_bare_url_is_any_compatible_server() -> None
 
 
 def test_a_presets_key_goes_to_its_own_host_only() -> None:
-    assert chosen("groq", "https://proxy.example.org/v1", None)[2] is None
-    assert chosen("groq", "https://proxy.example.org/v1", "PROXY_KEY")[2] == "PROXY_KEY"
-    assert chosen("azure", "https://mine.openai.azure.com/openai/v1", None)[2] == (
+    assert resolve_preset("groq", "https://proxy.example.org/v1", None)[2] is None
+    assert resolve_preset("groq", "https://proxy.example.org/v1", "PROXY_KEY")[2] == "PROXY_KEY"
+    assert resolve_preset("azure", "https://mine.openai.azure.com/openai/v1", None)[2] == (
         "AZURE_OPENAI_API_KEY"
     )
 
 
 def test_a_mistyped_preset_and_a_missing_url_are_told() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'openrouter'"):
-        chosen("openruoter", None, None)
+        resolve_preset("openruoter", None, None)
     with pytest.raises(ConfigError, match="RESOURCE"):
-        chosen("azure", None, None)
+        resolve_preset("azure", None, None)
 
 
 def table() -> str:

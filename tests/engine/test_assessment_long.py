@@ -11,9 +11,9 @@ from harness.calls.signals import Stop
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.assessment import LONG, LongAnswers, assess, feedback
-from harness.engine.plan import OwedSample, RunPlan
+from harness.engine.plan import RunPlan, UnfinishedSample
 from harness.engine.resolving import build_task
-from harness.engine.samples import Samples
+from harness.engine.samples import SampleRunner
 from harness.records import Attempt, Instance, Reply, Score
 from harness.store.judgements import Judgement, verdict_over
 from tests.conftest import Scripted, Sums, run_file
@@ -87,7 +87,7 @@ async def test_a_long_answer_blocks_nothing_and_has_no_verdict_if_it_takes_too_l
     written: list[Attempt] = []
     endless = Scripted(lambda _: ENDLESS.text)
     stop = Stop()
-    samples = Samples(
+    runner = SampleRunner(
         plan,
         bound(endless, stop),
         lambda one, *_: written.append(one),
@@ -104,7 +104,7 @@ async def test_a_long_answer_blocks_nothing_and_has_no_verdict_if_it_takes_too_l
 
     other = asyncio.create_task(other_work())
     try:
-        assert await samples.work(OwedSample(instance, 0, 1)) == 1
+        assert await runner.finish(UnfinishedSample(instance, 0, 1)) == 1
     finally:
         other.cancel()
         long_answers.close()

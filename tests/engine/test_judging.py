@@ -16,9 +16,9 @@ from harness.config.sections import PanelSection
 from harness.engine.assessment import judged_outcomes
 from harness.engine.judges import JudgeModel, Judges
 from harness.engine.judging import Judging
-from harness.engine.plan import OwedSample
+from harness.engine.plan import UnfinishedSample
 from harness.engine.progress import Tally, Verdicts
-from harness.engine.samples import Samples
+from harness.engine.samples import SampleRunner
 from harness.engine.session import Session, work_off
 from harness.errors import ConfigError, FatalCallError, RequestRejected, Unparseable
 from harness.plugin import Judge
@@ -100,7 +100,7 @@ class Setting:
         register |= {panel.as_: RegisteredJudge({}, True) for panel in panels}
         write_register(self.folder, Register(judged=outcomes, judges=register))
         tally = Tally()
-        owed = plan(self.path, self.task, **self.options)
+        run_plan = plan(self.path, self.task, **self.options)
         with (
             JsonLinesWriter(self.path) as writer,
             JsonLinesWriter(self.folder / "judgements.jsonl") as said,
@@ -110,20 +110,22 @@ class Setting:
             judging = Judging(
                 found, lambda model: bind[id(model)], self.path, said, tally, Reasoning()
             )
-            await judging.catch_up(owed.instances, 4, Session("", stop, Notices()))
+            await judging.catch_up(run_plan.instances, 4, Session("", stop, Notices()))
             if judging.decides:
-                owed = replace(owed, index=AttemptIndex(self.path))
+                run_plan = replace(run_plan, index=AttemptIndex(self.path))
 
             def record(attempt: Attempt, passed: bool | None, before: Verdicts) -> None:
                 writer.append(attempt)
                 tally.record(attempt, passed, before)
 
-            samples = Samples(owed, bound(backend or Scripted(), stop), record, stop, judging)
+            runner = SampleRunner(
+                run_plan, bound(backend or Scripted(), stop), record, stop, judging
+            )
 
-            async def work(sample: OwedSample) -> None:
-                tally.finish_sample(await samples.work(sample))
+            async def work(sample: UnfinishedSample) -> None:
+                tally.finish_sample(await runner.finish(sample))
 
-            await work_off(owed.owed(), work, workers=4, stop=stop)
+            await work_off(run_plan.unfinished(), work, workers=4, stop=stop)
         return tally
 
     def judgements(self) -> list[Judgement]:

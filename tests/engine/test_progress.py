@@ -20,7 +20,7 @@ def attempt(
 
 def test_the_counters_of_a_session() -> None:
     now = 0.0
-    tally = Tally(owed=10, already=2, clock=lambda: now)
+    tally = Tally(expected=10, already=2, clock=lambda: now)
     assert tally.eta_s is None
     tally.record(attempt(), True)
     tally.record(attempt(passed=False), False)
@@ -41,7 +41,7 @@ def test_the_counters_of_a_session() -> None:
 
 def test_unfinished_samples_count_by_their_rounds_and_their_last_verdict() -> None:
     now = 0.0
-    tally = Tally(owed=10, rounds=4, clock=lambda: now)
+    tally = Tally(expected=10, rounds=4, clock=lambda: now)
     for verdict in (True, False, False, False):
         tally.record(attempt(), verdict)
     tally.finish_sample(1)
@@ -59,7 +59,7 @@ def test_unfinished_samples_count_by_their_rounds_and_their_last_verdict() -> No
 
 
 def test_errors_are_counted_by_their_message() -> None:
-    tally = Tally(owed=1)
+    tally = Tally(expected=1)
     tally.record(structs.replace(attempt("unparseable", False), error="no number in it"))
     for number in range(30):
         tally.record(structs.replace(attempt("error", None), error=str(number // 2)))
@@ -72,7 +72,7 @@ def test_errors_are_counted_by_their_message() -> None:
 
 @pytest.mark.parametrize("cached", [False, True])
 def test_an_answer_that_cannot_be_continued_counts_as_one_call(cached: bool) -> None:
-    tally = Tally(owed=1)
+    tally = Tally(expected=1)
     called_a_tool = attempt("error", None, cached=cached)
     tally.record(structs.replace(called_a_tool, error="a tool", latency_s=0.1))
     assert (tally.calls, tally.cached) == ((0, 1) if cached else (1, 0))
@@ -82,6 +82,6 @@ def test_an_answer_that_cannot_be_continued_counts_as_one_call(cached: bool) -> 
 
 
 def test_one_unknown_cost_makes_the_cost_unknown() -> None:
-    tally = Tally(owed=1)
+    tally = Tally(expected=1)
     tally.record(attempt(cost=None))
     assert not tally.cost_known

@@ -34,7 +34,7 @@ def raising(error: Callable[[], BaseException]) -> Callable[[int], Any]:
 
 
 def sleep(number: int) -> Any:
-    time.sleep(2)
+    time.sleep(10)
 
 
 FAILURES: dict[str, tuple[Callable[[int], Any], str]] = {

@@ -12,9 +12,9 @@ from harness.calls.calls import Calls, ReplyUnsaved, UncachedCalls
 from harness.calls.keys import call_key
 from harness.calls.reply_cache import ReplyCache
 from harness.calls.signals import Stop
-from harness.engine.plan import HeldInstances, OwedSample
+from harness.engine.plan import HeldInstances, UnfinishedSample
 from harness.engine.progress import Tally, Verdicts
-from harness.engine.samples import Samples
+from harness.engine.samples import SampleRunner
 from harness.engine.session import work_off
 from harness.errors import FatalCallError, RequestRejected, StoreFailed
 from harness.records import Attempt, Call, Instance, Reply, Request
@@ -36,8 +36,8 @@ class Setting:
         self.tally = Tally()
 
     async def run(self, backend: Scripted, workers: int = 4, calls: Calls | None = None) -> None:
-        owed = plan(self.path, self.task, instances=self.instances, **self.options)
-        self.tally = Tally(owed.count()[1])
+        run_plan = plan(self.path, self.task, instances=self.instances, **self.options)
+        self.tally = Tally(run_plan.count()[1])
         model = bound(backend, self.stop, calls=calls, slots=workers)
         with JsonLinesWriter(self.path) as writer:
 
@@ -45,12 +45,12 @@ class Setting:
                 writer.append(attempt)
                 self.tally.record(attempt, passed, before)
 
-            samples = Samples(owed, model, record, self.stop)
+            runner = SampleRunner(run_plan, model, record, self.stop)
 
-            async def work(sample: OwedSample) -> None:
-                self.tally.finish_sample(await samples.work(sample))
+            async def work(sample: UnfinishedSample) -> None:
+                self.tally.finish_sample(await runner.finish(sample))
 
-            await work_off(owed.owed(), work, workers=workers, stop=self.stop)
+            await work_off(run_plan.unfinished(), work, workers=workers, stop=self.stop)
 
     def attempts(self) -> dict[tuple[str, int, int], Attempt]:
         found = [msgspec.json.decode(line, type=Attempt) for _, line in lines(self.path)]
@@ -201,7 +201,7 @@ async def test_instances_that_share_a_prompt_share_the_call(tmp_path: Path) -> N
 
 
 async def test_memory_does_not_grow_with_the_number_of_instances(tmp_path: Path) -> None:
-    """The stream of owed samples is consumed lazily, never collected."""
+    """The stream of unfinished samples is consumed lazily, never collected."""
     made = 0
 
     class Many(Sums):

@@ -137,7 +137,7 @@ async def test_an_empty_or_refused_answer_ends_the_conversation(
     asked = len(backend.requests)
     await setting.run(backend)
     assert len(backend.requests) == asked
-    assert not list(plan(setting.path, setting.task, instances=setting.instances).owed())
+    assert not list(plan(setting.path, setting.task, instances=setting.instances).unfinished())
 
 
 async def test_a_truncated_answer_fails_and_the_conversation_goes_on(tmp_path: Path) -> None:
@@ -170,8 +170,8 @@ async def test_a_conversation_continues_after_a_failed_call_and_asks_nothing_twi
 async def test_a_retried_answer_is_followed_by_the_turns_after_it(tmp_path: Path) -> None:
     setting = Setting(tmp_path, Adding())
     await setting.run(adds(turn_2=""))
-    owed = plan(setting.path, setting.task, instances=setting.instances)
-    again = dataclasses.replace(owed, retried={"empty"}).owed()
+    unfinished = plan(setting.path, setting.task, instances=setting.instances)
+    again = dataclasses.replace(unfinished, retried={"empty"}).unfinished()
     assert [(one.instance.id, one.round, one.turns) for one in again] == [
         ("sum/1", 2, TURNS),
         ("sum/2", 2, TURNS),

@@ -74,10 +74,10 @@ def judged(
     return write(folder / "attempts.jsonl", *attempts)
 
 
-def owed_of(
+def missing_of(
     path: Path, judges: tuple[str, ...], retried: Collection[JudgementOutcome] = FAILED
 ) -> list[Mapping[str, int]]:
-    return list(AttemptIndex(path).owed_judgements(judges, retried).values())
+    return list(AttemptIndex(path).missing_judgements(judges, retried).values())
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_what_is_put_before_nobody_stays_as_it_is(outcome: Outcome, tmp_path: Pa
     passed = None if outcome == "error" else False
     path = judged(tmp_path, [attempt(outcome=outcome, passed=passed)], deciding={"j": True})
     assert read_attempts(path).passed.tolist() == [NOT_JUDGED if passed is None else 0]
-    assert owed_of(path, ("j",)) == []
+    assert missing_of(path, ("j",)) == []
 
 
 MADE = st.sampled_from([PASS, FAIL, NONE, UNMADE])
@@ -174,18 +174,18 @@ def test_columns_and_records_agree(
     (shown,) = read_instance(path, "a")
     assert shown.passed is expected
     missing = {j for j, told in found.items() if told is None or told.outcome == "error"}
-    assert {name for judges in owed_of(path, tuple(found)) for name in judges} == missing
+    assert {name for judges in missing_of(path, tuple(found)) for name in judges} == missing
 
 
 def test_what_was_said_of_a_superseded_answer_is_not_the_new_ones(tmp_path: Path) -> None:
     old, new = attempt(text="old"), attempt(text="new")
     path = judged(tmp_path, [old, new], judgement(text="old", score=FAIL), deciding={"j": True})
     assert read_attempts(path).passed.tolist() == [NOT_JUDGED]
-    assert owed_of(path, ("j",)) == [{"j": 0}]
+    assert missing_of(path, ("j",)) == [{"j": 0}]
     both = (judgement(text="old", score=FAIL), judgement(text="new"))
     path = judged(tmp_path, [old, new], *both, deciding={"j": True})
     assert read_attempts(path).passed.tolist() == [1]
-    assert owed_of(path, ("j",)) == []
+    assert missing_of(path, ("j",)) == []
 
 
 def test_what_is_to_be_judged_again_tells_how_often_it_was_answered(tmp_path: Path) -> None:
@@ -199,8 +199,8 @@ def test_what_is_to_be_judged_again_tells_how_often_it_was_answered(tmp_path: Pa
     }
     for name, lines in said.items():
         path = judged(tmp_path, [attempt()], *lines, deciding={"j": True})
-        assert bool(owed_of(path, ("j",))) == (lines[-1] is failed), name
-        owed = owed_of(path, ("j",), [*FAILED, "unparseable"])
+        assert bool(missing_of(path, ("j",))) == (lines[-1] is failed), name
+        owed = missing_of(path, ("j",), [*FAILED, "unparseable"])
         expected = {"j": sum(one is unreadable for one in lines)}
         assert owed == ([] if name == "well" else [expected])
 
@@ -226,7 +226,7 @@ def test_a_panel_owes_what_its_judges_have_said_since(
     known = read_register(tmp_path)
     jury = RegisteredJudge({"as": "jury", "of": ["a", "b"]}, True)
     write_register(tmp_path, Register(judged=known.judged, judges={**known.judges, "jury": jury}))
-    assert bool(owed_of(path, ("jury",))) == owed
+    assert bool(missing_of(path, ("jury",))) == owed
 
 
 def test_an_option_of_a_judge_makes_no_panel() -> None:

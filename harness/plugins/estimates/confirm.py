@@ -40,7 +40,7 @@ def _say_failing_references(jobs: Iterable[Job]) -> None:
     Targets of lm-eval's tasks need not have the form that its filters read.
     """
     for job in jobs:
-        if "checks" not in job.run.task.options or not job.owes_calls():
+        if "checks" not in job.run.task.options or not job.has_calls_left():
             continue
         with suppress(HarnessError):  # of a check that accepts no text but the model's
             if n := _count_failing_references(job):

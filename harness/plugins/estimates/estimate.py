@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from harness.calls.database import LOCKED_S
 from harness.calls.prompt_cache import SharedBeginnings
+from harness.calls.reply_cache import CacheDamaged, ReplyCache
 from harness.config.settings import Settings
 from harness.engine.assessment import Assessment, assess, judged_outcomes, reply_outcome
 from harness.engine.job import Job
 from harness.engine.models import Model
-from harness.engine.plan import OwedSample, RunPlan
-from harness.engine.session import open_cache, replies_path
+from harness.engine.plan import RunPlan, UnfinishedSample
+from harness.engine.session import replies_path
 from harness.engine.turns import as_of, most_turns, user_role
 from harness.ports import Task, overrides
 from harness.records import (
@@ -34,6 +36,8 @@ from harness.records import (
 
 if TYPE_CHECKING:
     from harness.engine.judges import JudgeModel
+
+logger = logging.getLogger("harness")
 
 CHARACTERS_PER_TOKEN = (6.0, 2.5)  # the usual range, from plain English to code
 # Tokens of the chat template, as OpenAI counts them. Some providers count none.
@@ -317,7 +321,7 @@ def _add_judge_calls(
     Known are calls about recorded answers and about first answers in the cache. The others are
     estimated from reference answers.
     """
-    from harness.engine.judging import OwedJudgements  # NumPy takes 0.2 s to import
+    from harness.engine.judging import MissingJudgements  # NumPy takes 0.2 s to import
 
     longest = _limit(job.run.decoding.max_tokens)
     rounds = job.run.rounds
@@ -347,12 +351,13 @@ def _add_judge_calls(
                 for judge, prompts in of_turn:
                     judge.total.add_questions(prompts, certain=certain, growth=growth)
     by_name = {judge.judge.name: judge for judge in judges}
-    late = OwedJudgements(job.folder.attempts, list(by_name), job.model.reasoning)
-    for work in late.work(job.task, job.data):
-        for name, redraw in work.judges.items():
+    late = MissingJudgements(job.folder.attempts, list(by_name), job.model.reasoning)
+    for attempt in late.attempts(job.task, job.data):
+        for name, redraw in attempt.judges.items():
             if (late_judge := by_name.get(name)) is not None:
                 model = late_judge.judge
-                late_judge.add(model.requests(work.instance, work.answer, redraw=redraw), seen)
+                requests = model.requests(attempt.instance, attempt.answer, redraw=redraw)
+                late_judge.add(requests, seen)
     return frozenset(seen)
 
 
@@ -365,15 +370,15 @@ def _questions(
     return [(judge, judge.judge.judge.questions(instance, reference)) for judge in scoring]
 
 
-def _by_instance(plan: RunPlan) -> Iterator[tuple[Instance[Any], list[OwedSample]]]:
+def _by_instance(plan: RunPlan) -> Iterator[tuple[Instance[Any], list[UnfinishedSample]]]:
     """Yield each instance with unfinished samples, and these samples."""
-    for _, samples in groupby(plan.owed(), key=lambda sample: sample.instance.id):
+    for _, samples in groupby(plan.unfinished(), key=lambda sample: sample.instance.id):
         unfinished = list(samples)
         yield unfinished[0].instance, unfinished
 
 
 def _add_later_calls(
-    total: CallEstimate, plan: RunPlan, sample: OwedSample, messages: Sequence[Message]
+    total: CallEstimate, plan: RunPlan, sample: UnfinishedSample, messages: Sequence[Message]
 ) -> None:
     """Add the calls of a sample's feedback rounds, or of a conversation's turns."""
     rounds = plan.run.rounds
@@ -494,6 +499,11 @@ def cached_replies(
         yield lambda _: None
     else:
         # Looking up each call in a team's database would take minutes.
-        local = settings.model_copy(update={"cache_url": None})
-        with open_cache(local) as replies:
+        try:
+            replies = ReplyCache(replies_path(settings), restore=None)
+        except CacheDamaged as damaged:
+            logger.warning(f"{damaged} The estimate counts no cached reply.")
+            yield lambda _: None
+            return
+        with replies:
             yield partial(replies.get, wait_s=LOCKED_S)

@@ -79,7 +79,7 @@ def _without_judgement(folder: RunFolder, score: str) -> set[int]:
     judge = score.partition(".")[0]
     if judge in register.judges:
         judges = [judge, *register.judges[judge].members]
-    return {*AttemptIndex(folder.attempts).owed_judgements(judges, FAILED)}
+    return {*AttemptIndex(folder.attempts).missing_judgements(judges, FAILED)}
 
 
 def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:

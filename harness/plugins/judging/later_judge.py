@@ -20,7 +20,7 @@ from harness.config.validation import validated
 from harness.engine.assessment import judged_outcomes
 from harness.engine.call_stack import bind
 from harness.engine.judges import JudgeModel, Judges, build_judge, check_panels, judge_warnings
-from harness.engine.judging import Judging, OwedJudgements
+from harness.engine.judging import Judging, MissingJudgements
 from harness.engine.models import Model, ModelBuilder, Resources, check_prices, worker_count
 from harness.engine.plan import HeldInstances
 from harness.engine.progress import Ending, Listener, Tally
@@ -90,7 +90,9 @@ class LaterJudge:
             present = [instance for instance in self.data if instance.id in units]
             yield from judge_warnings(self.judges.models, present)
 
-    def owed(self, retried: Collection[JudgementOutcome] = ()) -> Iterator[Sequence[Request]]:
+    def missing_requests(
+        self, retried: Collection[JudgementOutcome] = ()
+    ) -> Iterator[Sequence[Request]]:
         """Yield the judge's first requests about each answer that it has yet to judge.
 
         Answers whose judgement failed or has one of the ``retried`` outcomes are included.
@@ -100,10 +102,10 @@ class LaterJudge:
         (judge,) = self.judges.models
         place = references_folder(self.folder) if self.references else self.folder
         if judge.name in read_register(place.path).judges:
-            missing = OwedJudgements(place.attempts, [judge.name], self.reasoning, retried)
-            for work in missing.work(self.judges.task, self.data):
-                redraw = work.judges[judge.name]
-                yield judge.requests(work.instance, work.answer, redraw=redraw)
+            missing = MissingJudgements(place.attempts, [judge.name], self.reasoning, retried)
+            for attempt in missing.attempts(self.judges.task, self.data):
+                redraw = attempt.judges[judge.name]
+                yield judge.requests(attempt.instance, attempt.answer, redraw=redraw)
         elif self.references:
             for instance, _, text in _references(self, judge):
                 yield judge.about(instance, text)
@@ -130,7 +132,7 @@ class LaterJudge:
         with cached_replies([self.model], self.settings) as reply:
             run_id = self.folder.run_id()
             calls = JudgeCalls(judge, lambda name: reply(name) is not None, run_id)
-            for requests in self.owed(retried):
+            for requests in self.missing_requests(retried):
                 calls.add(requests, seen)
         return round(calls.total.calls.high), calls.total.usd or EstimateRange()
 
@@ -292,9 +294,9 @@ async def judge_later(
                     retried,
                     session.notices,
                 )
-                tally.owed = len(judging.late)
+                tally.expected = len(judging.late)
                 with listener(tally, session.stop, session.notices) if listener else nullcontext():
-                    workers = worker_count(models, tally.owed)
+                    workers = worker_count(models, tally.expected)
                     waiting = await judging.catch_up(job.data, workers, session)
                     if lost and not job.references:
                         await judging.restore(job.data, workers, session)

@@ -126,7 +126,7 @@ def summary(
         unknown = metrics.n_calls_without_cost
         figures["cost_usd"] = None if unknown else metrics.paid_usd
     planned = manifest.get("samples")
-    remaining = folder.owed()
+    remaining = folder.unfinished()
     done = None if planned is None or remaining is None else planned - remaining
     state: State = _state(manifest)
     if metrics is not None and not metrics.complete and state == "complete":

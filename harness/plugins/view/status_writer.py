@@ -68,7 +68,7 @@ class StatusWriter:
         loads = {model: load() for model, load in notices.loads.items()}
         status.at = time.time()
         status.stopping = self._session.stop.requested
-        status.planned = tally.already + tally.owed
+        status.planned = tally.already + tally.expected
         status.done = tally.already + tally.finished
         for name in ("attempts", "calls", "cached", "passed", "judged", "eta_s"):
             setattr(status, name, getattr(tally, name))

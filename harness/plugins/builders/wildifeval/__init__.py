@@ -463,10 +463,10 @@ class StageCalls:
                     look([looked_at[place] for place in sorted(looked_at)])
             items = product(range(len(questions)), range(samples))
             await answer_all((p, k) for p, k in items if k or p >= first)
-        if len(answers) + len(failed) < tally.owed:
+        if len(answers) + len(failed) < tally.expected:
             raise Stopping
         if failed:
-            message = f"{len(failed):,} of {tally.owed:,} calls of the stage {stage!r} failed."
+            message = f"{len(failed):,} of {tally.expected:,} calls of the stage {stage!r} failed."
             remedy = "Run the same command again: it repeats only the failed calls."
             raise HarnessError(f"{message} The last error: {failed[-1]}.", remedy)
         return [[answers[place, k] for k in range(samples)] for place in range(len(questions))]

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.calls.signals import Stop
-from harness.engine.plan import OwedSample
-from harness.engine.samples import Samples
+from harness.engine.plan import UnfinishedSample
+from harness.engine.samples import SampleRunner
 from harness.engine.session import work_off
 from harness.errors import FatalCallError, RequestRejected
 from harness.plugins.benchmarks.collie.paraphrase import Paraphraser, keeps
@@ -43,21 +43,21 @@ async def run(
     """A run of three sums, answered wrongly, paraphrased by a second model."""
     stop = stop or Stop()
     first, task, path = Scripted(lambda request: "-1"), ParaphrasableSums(3), folder / "a.jsonl"
-    owed = plan(path, task, rounds={"max": rounds})
+    run_plan = plan(path, task, rounds={"max": rounds})
     paraphraser = Paraphraser(task, bound(second, stop, name="second", price=QUARTER), prompt)
     with JsonLinesWriter(path) as writer:
-        samples = Samples(
-            owed,
+        runner = SampleRunner(
+            run_plan,
             bound(first, stop),
             lambda one, *_: writer.append(one),
             stop,
             paraphraser=paraphraser,
         )
 
-        async def work(sample: OwedSample) -> None:
-            await samples.work(sample)
+        async def work(sample: UnfinishedSample) -> None:
+            await runner.finish(sample)
 
-        await work_off(owed.owed(), work, workers=4, stop=stop)
+        await work_off(run_plan.unfinished(), work, workers=4, stop=stop)
     return first, [msgspec.json.decode(line, type=Attempt) for _, line in lines(path)]
 
 
