@@ -324,8 +324,9 @@ def _refuse_others(
     inputs: bool = False,
 ) -> None:
     """Refuse runs that do not agree with their run file's present content, if it was named."""
-    # A run file that the user names may name code, which commands that only read runs do not need.
-    reads = in_run_folder(file) or permission() == "refused"
+    # A run file that the user names may name code, which commands that only read runs do not need,
+    # except to tell whether a run was made with the same code.
+    reads = in_run_folder(file) or (permission() == "refused" and not inputs)
     with executing("refused" if reads else "allowed"):
         _refuse_other_files(folders, runs, file, settings, inputs=inputs)
 
@@ -378,8 +379,6 @@ def _refuse_other(
         try:
             run = resolved(run)
         except ExecutionRefused:
-            if inputs:
-                raise
             defaults_known = False
         hashes = _hashes(folder, run, settings) if inputs else {}
         differences = folder.differences(run, hashes, resolved)

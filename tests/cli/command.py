@@ -141,7 +141,7 @@ FORKS.set_forkserver_preload(
             "harness.engine.samples",
         ),
         *(
-            "harness.tasks.jsonl",
+            "harness.tasks",
             "harness.backends.openai",
             "harness.backends.simulated",
         ),

@@ -21,7 +21,7 @@ plugin = Plugin(
             summary="Write a report you can share: one HTML file that works offline.",
             heading="Look at runs",
             place=".page:report",
-            completes="harness.cli.completion:run_names",
+            completes="harness.cli.verbs:run_names",
             former_options={"-o": "--output", "--attempts": "--max-attempts"},
         )
     },

@@ -13,8 +13,8 @@ import typer
 from msgspec import Struct
 
 import harness
-from harness.cli.endings import attended, early_end
 from harness.cli.options import Format, Overrides
+from harness.cli.run import attended, early_end
 from harness.config import shipped
 from harness.config.loading import load
 from harness.config.run_file import RunFile

@@ -18,7 +18,7 @@ plugin = Plugin(
             summary="Follow runs in progress in the browser, and read finished ones.",
             heading="Look at runs",
             place=".app:view",
-            completes="harness.cli.completion:run_names",
+            completes="harness.cli.verbs:run_names",
         )
     },
 )

@@ -29,8 +29,8 @@ from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from harness.cli.completion import run_names
 from harness.cli.options import RUNS
+from harness.cli.verbs import run_names
 from harness.config.settings import Settings, has_display
 from harness.engine.run_files import runs_named
 from harness.errors import ConfigError, HarnessError

@@ -16,7 +16,6 @@ from harness.plugins.benchmarks.followbench.task import (
     CATEGORIES,
     WRONG,
     FollowBenchTask,
-    plugin,
     read_items,
 )
 
@@ -34,7 +33,7 @@ def row(level: int, **changes: Any) -> dict[str, Any]:
 
 
 def test_the_builtin_set_has_all_categories_and_levels() -> None:
-    task = plugin(data=NOWHERE)
+    task = FollowBenchTask(data=NOWHERE)
     instances = list(task.instances())
     assert {one.groups["category"] for one in instances} == set(CATEGORIES)
     assert set(Counter(one.groups["level"] for one in instances).values()) == {11}
@@ -43,7 +42,7 @@ def test_the_builtin_set_has_all_categories_and_levels() -> None:
 
 
 def test_references_keep_the_rules_and_wrong_answers_break_them() -> None:
-    task = plugin(data=NOWHERE)
+    task = FollowBenchTask(data=NOWHERE)
     n = 0
     for one in task.instances():
         reference = task.reference(one)

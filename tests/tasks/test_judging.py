@@ -11,8 +11,8 @@ from harness.errors import ConfigError, DataInvalid
 from harness.plugin_loader import kind
 from harness.records import Message
 from harness.scoring.checks import read_checks
-from harness.tasks.jsonl import JsonlTask
-from harness.tasks.jsonl.items import JudgeChecks
+from harness.tasks import JsonlTask
+from harness.tasks.items import JudgeChecks
 
 POLITE = {"judge": "polite", "criteria": "It is polite."}
 ROW: dict[str, Any] = {"prompt": "2 + 2?", "target": "4"}

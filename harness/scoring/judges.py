@@ -1,9 +1,8 @@
-"""The shared parts of judges: models that score answers.
+"""The shared parts of judges, models that score answers, and the judge ``yes_no``.
 
 Most judges consist of a prompt template and a parser of replies. The judged text is between tags
 that it cannot close. A yes or no is read from log-probabilities (`yes_probability`) or from sampled
-votes (`vote`).
-"""
+votes (`vote`)."""
 
 from __future__ import annotations
 
@@ -19,20 +18,22 @@ from typing import Any, ClassVar, NamedTuple
 
 from typing_extensions import override
 
-from harness.errors import ConfigError, nearest, raised_as
-from harness.ports import Judge, Task, overrides
+from harness.errors import ConfigError, Unparseable, nearest, raised_as
+from harness.ports import LOGPROBS, Judge, Task, overrides
 from harness.prompts import Template, is_path, named, read, read_file
 from harness.records import (
+    Criterion,
     Decoding,
     Instance,
     Logprobs,
     Message,
     Question,
     Reply,
+    Request,
     Score,
     TokenLogprob,
 )
-from harness.scoring.conclusions import CROSSES, STRUCK_OUT, unquoted
+from harness.scoring.conclusions import CROSSES, unquoted, without_struck_out
 
 SATISFIED = 0.5  # lowest probability that counts as yes
 
@@ -51,7 +52,7 @@ def own_text(reply: str) -> str:
     The line after words such as "The model wrote:" is a quotation even without quotation marks.
     Text that is struck out is dropped.
     """
-    return _INTRODUCED.sub(r"\1 … ", unquoted(STRUCK_OUT.sub("", reply)))
+    return _INTRODUCED.sub(r"\1 … ", unquoted(without_struck_out(reply)))
 
 
 class JudgePrompt:
@@ -419,4 +420,112 @@ def criteria_scores(
     return {
         "strict": Score(strict, strict, reason, {"constraints": list(constraints)}),
         "soft": Score(mean(shares), None, "", counts, share=True),
+    }
+
+
+class YesNo(PromptJudge):
+    """Asks for each criterion whether the answer satisfies it: yes or no.
+
+    Args:
+        prompt: Name of a built-in template, or a file. Fields: text, criterion, asked.
+        votes: Number of votes. By default, log-probabilities are read if the judge's backend
+            returns them; otherwise there are five votes.
+        temperature: Sampling temperature of votes.
+        max_tokens: Maximum tokens of a reply.
+    """
+
+    by_criteria = True
+
+    def __init__(
+        self,
+        prompt: str = "yes_no",
+        votes: int | None = None,
+        temperature: float = 0.7,
+        max_tokens: int = 5,
+        *,
+        task: Task[Any],
+        features: Collection[str] | None = None,
+    ) -> None:
+        if not overrides(task, Task.criteria):
+            raise ConfigError(
+                "The task does not say what an answer has to satisfy.",
+                "Remove it, or give the task instruction and criteria (harness docs plugins).",
+            )
+        if votes is not None and votes < 1:
+            raise ConfigError("votes must be 1 or more.")
+        if votes is None and features is not None and LOGPROBS not in features:
+            votes = VOTES
+        decoding = Decoding(temperature, max_tokens)
+        super().__init__(JudgePrompt(prompt, {"criterion"}, task), decoding, votes or 1)
+        if votes is None:
+            self.decoding = Decoding(0.0, max_tokens, logprobs=TOKENS)
+        self._task = task
+        self._votes = votes
+
+    def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
+        """Return one question for each criterion."""
+        return [
+            self.question(instance, text, criterion=fenced(criterion.text, "criterion"))
+            for criterion in self._task.criteria(instance)
+        ]
+
+    def parse(
+        self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
+    ) -> Mapping[str, Score]:
+        """Return the scores ``strict`` and ``soft`` (see `criteria_scores`).
+
+        Raises:
+            Unparseable: If there are no criteria, or if none of the replies has the required
+                log-probabilities.
+        """
+        criteria = self._task.criteria(instance)
+        if not criteria:
+            raise Unparseable(f"{instance.id!r} has no criteria to decide on.")
+        if self._votes is not None:
+            decided = [_by_votes(ballot) for ballot in self.by_question(replies)]
+        elif replies and all(reply.reasoning or reply.logprobs is None for reply in replies):
+            raise Unparseable(
+                "The judging model returned no log-probabilities of an answer.",
+                f"Let it vote: set the judge's votes: {VOTES}.",
+            )
+        else:
+            decided = [_by_tokens(reply) for reply in replies]
+        verdicts = zip(criteria, decided, strict=True)
+        return criteria_scores([_constraint(*verdict) for verdict in verdicts])
+
+    @override
+    def simulated(self, request: Request) -> str:
+        """Return "Yes"."""
+        return "Yes"
+
+
+def _by_votes(ballot: Sequence[Reply]) -> dict[str, Any]:
+    votes = [vote(reply.text) for reply in ballot]
+    return {"probability": mean(votes), "votes": votes}
+
+
+def _by_tokens(reply: Reply) -> dict[str, Any]:
+    # After reasoning, the log-probabilities may belong to the reasoning.
+    logprobs = () if reply.reasoning else reply.logprobs or ()
+    yes = yes_probability(logprobs)
+    if yes is None:
+        return {"probability": None, "tokens": _written(logprobs[0] if logprobs else ())}
+    tokens = _written(yes.tokens)
+    return {"probability": yes.probability, "position": yes.position, "tokens": tokens}
+
+
+def _written(tokens: Sequence[TokenLogprob]) -> list[list[str | float]]:
+    return [[token.token, token.logprob] for token in tokens[:TOKENS]]
+
+
+def _constraint(criterion: Criterion, details: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a criterion with its verdict, in the form that `harness.analysis` reads."""
+    probability = details["probability"]
+    kind = criterion.groups.get("category")
+    return {
+        "constraint": criterion.text,
+        **({"kind": kind} if kind else {}),
+        "passed": None if probability is None else probability >= SATISFIED,
+        "groups": dict(criterion.groups),
+        **details,
     }

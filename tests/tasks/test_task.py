@@ -15,7 +15,7 @@ from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.plugin_loader import kind
 from harness.plugins.testing import check_task
 from harness.records import Message, Score, verdict
-from harness.tasks.jsonl import JsonlTask
+from harness.tasks import JsonlTask
 
 Made = Callable[..., JsonlTask]
 SLOW = "(a|a)*$(?<=b)"

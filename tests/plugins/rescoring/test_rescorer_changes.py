@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.plugins.rescoring.verdict_changes import same_scores
+from harness.plugins.rescoring.rescorer import same_scores
 from harness.records import Score
 
 

@@ -10,8 +10,8 @@ import pytest
 from harness.errors import DataInvalid
 from harness.plugins.testing import check_task
 from harness.records import Message
-from harness.tasks.jsonl import JsonlTask
-from tests.tasks.jsonl.test_task import made as made  # a fixture
+from harness.tasks import JsonlTask
+from tests.tasks.test_task import made as made  # a fixture
 
 Made = Callable[..., JsonlTask]
 TALK: dict[str, Any] = {

@@ -33,7 +33,7 @@ from harness.records import (
     encodable,
     verdict,
 )
-from harness.scoring.checkers.json_schema import JsonSchemaChecker
+from harness.scoring.checkers import JsonSchemaChecker
 from harness.scoring.checks import (
     FROM_ROW,
     Check,
@@ -48,13 +48,15 @@ from harness.scoring.checks import (
 from harness.scoring.extraction import extraction
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.text import NO_DICTIONARY, lacks_dictionary
-from harness.tasks.jsonl.items import (
+from harness.tasks.items import (
     Conversations,
     JsonlItem,
     JudgeChecks,
     One,
+    QuestionForm,
     Users,
     chained,
+    default_form,
     first_of,
     groups_of,
     optional_template,
@@ -65,7 +67,6 @@ from harness.tasks.jsonl.items import (
     turn_rows,
     written_checks,
 )
-from harness.tasks.jsonl.question_form import QuestionForm, default_form
 from harness.wording import first_few
 
 LOOKED_AT = 200  # number of instances that `prompt_errors` examines

@@ -26,7 +26,7 @@ from harness.datasets.rows import reread_rows, rows, rows_sha256
 from harness.engine.resolving import build_task
 from harness.engine.run_files import read_runs
 from harness.errors import ConfigError, DataInvalid, ExtraMissing
-from harness.tasks.jsonl import JsonlTask
+from harness.tasks import JsonlTask
 
 Row = dict[str, Any]
 

@@ -12,8 +12,8 @@ import pytest
 
 from harness.calls.backend_layers import CodeErrors
 from harness.errors import CallError, ConfigError
-from harness.function_backend import backend_of
 from harness.records import Decoding, Message, Origin, Request
+from harness.user_code import backend_of
 
 
 def request(*texts: str) -> Request:
