@@ -44,17 +44,21 @@ def needed(extras: Iterable[str] = (), groups: Iterable[str] = ()) -> Pins:
     for group in groups:
         todo += own["dev-dependencies"][group]
     pins: Pins = {}
+    added: set[tuple[str, str]] = set()  # extras by package
     while todo:
         wanted = todo.pop()
         for package in by_name[wanted["name"]]:
             key = (package["name"], package["version"])
-            if wanted.get("version", package["version"]) != package["version"] or key in pins:
+            if wanted.get("version", package["version"]) != package["version"]:
                 continue
-            files = [package["sdist"]] if "sdist" in package else []
-            pins[key] = {file["hash"] for file in files + package.get("wheels", [])}
-            todo += package.get("dependencies", [])
             for extra in wanted.get("extra", []):
-                todo += package["optional-dependencies"][extra]
+                if (package["name"], extra) not in added:
+                    added.add((package["name"], extra))
+                    todo += package["optional-dependencies"][extra]
+            if key not in pins:
+                files = [package["sdist"]] if "sdist" in package else []
+                pins[key] = {file["hash"] for file in files + package.get("wheels", [])}
+                todo += package.get("dependencies", [])
     return pins
 
 

@@ -12,7 +12,7 @@ plugin = Plugin(
         ),
         "rejected": View(
             summary="Show which schemas (decoding.constraint) the provider rejected, by keyword.",
-            place=".rejections:show_rejections",
+            place=".constraints:show_rejections",
         ),
     },
     figures={"text_map": ".figures.heat_map:write_text_map"},

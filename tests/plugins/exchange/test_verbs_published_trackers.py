@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.plugins.exchange.exported_run import ExportedRows, ExportedRun, exported_run
-from harness.plugins.exchange.published import figures, log_mlflow, log_wandb
+from harness.plugins.exchange.verbs import figures, log_mlflow, log_wandb
 from harness.records import Attempt
 from tests.backends.stand_ins import until
 from tests.plugins.exchange.made import attempt, whole_run

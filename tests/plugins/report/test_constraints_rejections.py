@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.plugins.report.rejections import Feature, read_asked, rejections
+from harness.plugins.report.constraints import Feature, read_asked, rejections
 from harness.scoring.validators.schemas import features
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.plugins.report.failure_reasons import Failures, merged, read_failures
-from harness.plugins.show.failures import read_failed
+from harness.plugins.report.entries import Failures, merged, read_failures
+from harness.plugins.show.transcript import read_failed
 from harness.records import Score
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
@@ -15,7 +15,7 @@ from harness.store.judgements import (
     write_register,
 )
 from tests.engine.test_recorder_crashes import run_that_crashes_at_two_lines
-from tests.plugins.show.test_failures import index
+from tests.plugins.show.test_transcript_failures import index
 from tests.report.attempts import attempt
 
 

@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given, settings
 
 from harness.errors import ConfigError, StoreFailed
-from harness.plugins.exchange import table_files
-from harness.plugins.exchange.exported_run import ExportedRows
-from harness.plugins.exchange.table_files import write_csv, write_parquet
+from harness.plugins.exchange import exported_run
+from harness.plugins.exchange.exported_run import ExportedRows, write_csv, write_parquet
 from harness.records import Attempt, Score, Usage
 from harness.store.files import output_file
 from harness.store.index import AttemptLine
@@ -132,7 +131,7 @@ def test_columns_that_differ_only_in_case(tmp_path: Path) -> None:
 
 
 def test_several_runs_in_many_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_files, "MAX_ROWS", 7)
+    monkeypatch.setattr(exported_run, "MAX_ROWS", 7)
     first = [attempt(f"i{n}", text=None if n < 40 else f"t{n}") for n in range(50)]
     second = [attempt(f"i{n}", scores={"other": Score(0.5)}) for n in range(5)]
     runs = [run(tmp_path / "one", first), run(tmp_path / "two", second, simulated=True)]

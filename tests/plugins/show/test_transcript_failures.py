@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from harness.plugins.show.failures import by_reason, read_failed
+from harness.plugins.show.transcript import by_reason, read_failed
 from harness.records import Attempt
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter

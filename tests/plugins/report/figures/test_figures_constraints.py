@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.plugins.report.figures.constraints import BINS, Bins
+from harness.plugins.report.figures import BINS, Bins
 
 WHOLE = st.integers(-5000, 5000).map(float)
 ANY = st.floats(-1e6, 1e6, allow_nan=False)

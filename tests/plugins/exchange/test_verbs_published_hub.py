@@ -11,7 +11,7 @@ import yaml
 
 from harness.errors import ConfigError, DataMissing
 from harness.plugins.exchange.exported_run import exported_run
-from harness.plugins.exchange.published import write_hf_results
+from harness.plugins.exchange.verbs import write_hf_results
 from tests.plugins.exchange.made import attempt, whole_run
 
 hub = pytest.importorskip("huggingface_hub")
