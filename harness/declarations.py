@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from importlib.metadata import entry_points
+from importlib.metadata import Distribution, entry_points
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -149,9 +149,15 @@ def described(error: BaseException) -> str:
 def _declarations(path: tuple[str, ...]) -> list[Declaration]:
     """Return the declarations of all installed plug-ins (cached: a look-up takes 10 ms)."""
     declarations = []
+    versions: dict[Distribution, tuple[str, str]] = {}  # reading one takes half a millisecond
     for entry in entry_points(group=GROUP):
-        package = entry.dist.name if entry.dist else entry.value
-        version = entry.dist.version if entry.dist else ""
+        distribution = entry.dist
+        if distribution is None:
+            package, version = entry.value, ""
+        else:
+            if distribution not in versions:
+                versions[distribution] = (distribution.name, distribution.version)
+            package, version = versions[distribution]
         home = ""
         problem = ""
         try:

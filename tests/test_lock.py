@@ -147,22 +147,25 @@ def installed() -> Any:
     return packages_distributions()
 
 
-def imported(node: ast.AST) -> Iterator[tuple[str, str]]:
+def imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
     """Modules that code imports, each with the extra that it is imported from, or no extra."""
-    match node:
-        case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.expr_context() | ast.Constant():
-            return
-        case ast.Import(names=names):
-            yield from ((one.name, "") for one in names)
-        case ast.ImportFrom(module=str(module)):
-            yield module, ""
-        case ast.Call(
-            func=ast.Name(id="import_extra"),
-            args=[ast.Constant(value=str(module)), ast.Constant(value=str(extra))],
-        ):
-            yield module, extra
-    for child in ast.iter_child_nodes(node):
-        yield from imported(child)
+    nodes = [tree]
+    while nodes:
+        node = nodes.pop()
+        match node:
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.expr_context() | ast.Constant():
+                continue
+            case ast.Import(names=names):
+                for alias in names:
+                    yield alias.name, ""
+            case ast.ImportFrom(module=str(module)):
+                yield module, ""
+            case ast.Call(
+                func=ast.Name(id="import_extra"),
+                args=[ast.Constant(value=str(module)), ast.Constant(value=str(extra))],
+            ):
+                yield module, extra
+        nodes.extend(ast.iter_child_nodes(node))
 
 
 def test_a_package_of_an_extra_is_imported_as_such() -> None:

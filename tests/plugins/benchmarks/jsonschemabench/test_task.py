@@ -16,7 +16,6 @@ from harness.plugins.benchmarks.jsonschemabench.task import (
     deciding_keyword,
     read_items,
 )
-from harness.plugins.testing import check_task
 from harness.records import CONSTRAINT_REFUSED, DecodingConstraint, Instance, Reply, Score
 
 NOWHERE = DataFolder(Path("nowhere"))
@@ -51,10 +50,6 @@ def test_references_pass_and_wrong_answers_fail(prompt: str, verdicts: Verdicts)
     # An IPv4 address, and draft 4's boolean exclusiveMinimum, which 2020-12 does not allow.
     official = {"settings---server", "events---click"}
     assert without == (official if verdicts == "official" else set())
-
-
-def test_it_keeps_the_contract_of_tasks() -> None:
-    assert check_task(JSONSchemaBenchTask(data=NOWHERE)) == []
 
 
 def test_the_description_counts_keywords_and_names_doubtful_labels() -> None:
