@@ -334,11 +334,11 @@ def _show(
         show(suite_document(folders, brief=not done))
     else:
         show(runs_table(results))
-    one = f"one in full: harness show {first.folder.name}"
-    say(next_steps(f"Results in {first.settings.runs_dir}", one))
+    in_full = f"one in full: harness show {first.folder.name}"
+    say(next_steps(f"Results in {first.settings.runs_dir}", in_full))
     if done and as_suite:
-        again = f"The table again: harness table {base} --intervals"
-        _say_steps(again, f"every pair tested: harness matrix {base}")
+        table_command = f"The table again: harness table {base} --intervals"
+        _say_steps(table_command, f"every pair tested: harness matrix {base}")
     elif done and not as_suite:
         _compare([job.folder for job in jobs], results.values(), base)
 
