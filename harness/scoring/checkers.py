@@ -53,7 +53,8 @@ class ContainsChecker(Checker):
             ``1.5`` nor ``C`` in ``C++``. In scripts without spaces, words are those of ICU; without
             the extra ``icu``, any match counts.
         normalize: Unicode form in which texts are compared. NFKC also treats full-width characters
-            and ligatures as equal to plain ones, and ``x²`` as equal to ``x2``.
+            and ligatures as equal to plain ones, and ``x²`` as equal to ``x2``. With ``none``,
+            non-breaking and other special spaces and hyphens do not equal plain ones.
         straight_quotes: Treat curly quotes and apostrophes as equal to straight ones.
     """
 
@@ -88,8 +89,8 @@ class ContainsChecker(Checker):
 
     def _is_in(self, target: str, shown_text: str, text: str) -> bool:
         form = self._form(target)
-        if not form:  # a character that does not show, such as a zero-width space
-            return target in text
+        if not form or (form in (" ", "-") and form != target):
+            return target in text  # a zero-width or non-breaking space that the check looks for
         if not self._whole_words:
             return form in shown_text
         return _has_word(form, shown_text) or _has_word(form, _without_emphasis(shown_text))
@@ -158,7 +159,8 @@ class ExactMatchChecker(Checker):
             that is nothing but punctuation is compared as it is.
         ignore_space: Treat any run of spaces and line breaks as one space.
         normalize: Unicode form in which texts are compared. NFKC also treats full-width characters
-            and ligatures as equal to plain ones, and ``x²`` as equal to ``x2``.
+            and ligatures as equal to plain ones, and ``x²`` as equal to ``x2``. With ``none``,
+            non-breaking and other special spaces and hyphens do not equal plain ones.
         straight_quotes: Treat curly quotes and apostrophes as equal to straight ones.
     """
 

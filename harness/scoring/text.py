@@ -29,7 +29,7 @@ NO_DICTIONARY = (
 )
 """The message if ICU is needed but not installed."""
 
-Normalization = Literal["NFC", "NFKC"]
+Normalization = Literal["NFC", "NFKC", "none"]
 
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe0e\ufe0f\ufeff]"
@@ -37,6 +37,10 @@ _INVISIBLE = re.compile(
 """Matches characters that do not show: soft hyphens, zero-width spaces and joiners, marks of the
 writing direction, and variation selectors."""
 _LINE_ENDS = re.compile("\r\n?|\u2028")
+_SPACE = re.compile(  # any but those between the digits of a number: 1\u202f500
+    "(?!(?<=\\d)[\u00a0\u2009\u202f]\\d{3}(?!\\d))[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]"
+)
+_HYPHEN = re.compile("[\u2010\u2011]")
 _QUOTES = str.maketrans("‘’‚‛ʼ“”„‟", "'''''\"\"\"\"")  # noqa: RUF001
 
 
@@ -48,7 +52,7 @@ class Uncountable(Unparseable):
         return Score(None, None, str(self), {WARNING: str(self)})
 
 
-def comparable(text: str, form: Normalization = "NFC") -> str:
+def comparable(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
     """Return the text in the form in which two texts are compared.
 
     Canonically equivalent characters become equal (é may be written in two ways), all line ends
@@ -78,7 +82,9 @@ class TextComparison:
 
     Attributes:
         ignore_case: Treat upper and lower case as equal (`folded`).
-        form: Unicode's normalisation form (`comparable`).
+        form: Unicode's normalisation form (`comparable`), in which all kinds of spaces within a
+            line are equal, apart from those within a number, and so are all kinds of hyphens.
+            With ``none``, they are not, and the form is NFC.
         straight_quotes: Treat curly quotes and apostrophes as straight ones.
     """
 
@@ -88,7 +94,10 @@ class TextComparison:
 
     def __call__(self, text: str) -> str:
         """Return the form of a text that equals the form of all texts it shall be equal to."""
-        text = comparable(text, self.form)
+        if self.form == "none":
+            text = comparable(text)
+        else:
+            text = _HYPHEN.sub("-", _SPACE.sub(" ", comparable(text, self.form)))
         if self.straight_quotes:
             text = text.translate(_QUOTES)
         return folded(text) if self.ignore_case else text

@@ -299,3 +299,28 @@ def test_whole_words_are_found_in_linear_time(piece: str) -> None:
     started = time.process_time()
     checker.check(piece * (200_000 // len(piece)), INSTANCE)
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("New\u00a0York", "New York"),
+        ("state\u2011of\u2010the\u2011art", "state-of-the-art"),
+        ("5\u202fkg", "5 kg"),
+        ("5 kg", "5\u2009kg"),
+    ],
+)
+def test_special_spaces_and_hyphens_equal_plain_ones_unless_told_otherwise(
+    text: str, target: str
+) -> None:
+    for name in ("exact_match", "contains"):
+        assert score(name, text, target=target).passed
+        assert not score(name, text, target=target, normalize="none").passed
+    assert score("exact_match", text, target=target, normalize="NFKC").passed
+    assert not score("contains", text, target=target, mode="none").passed
+
+
+def test_a_special_space_or_hyphen_can_be_looked_for() -> None:
+    for target in ("\u00a0", "\u2011"):
+        assert score("contains", "a plain-text line", target=target, mode="none").passed
+        assert score("contains", f"a{target}b", target=target).passed
