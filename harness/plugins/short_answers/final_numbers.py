@@ -79,9 +79,34 @@ def read_number(text: str, take: Take) -> Decimal:
         raise Unparseable("The answer denies its last number, or takes it back.")
     if undecided(text[last_digit:]):
         raise Unparseable("The answer ends by saying that there is no answer.")
-    if not conclusion.is_announced and _ENDS_IN_WORDS.search(text, last_digit):
-        raise Unparseable("The answer concludes with words instead of a number.")
+    if not conclusion.is_announced:
+        _refuse_other_statements(text, first_digit, last_digit)
     return value
+
+
+def _refuse_other_statements(text: str, first_digit: int, last_digit: int) -> None:
+    """Raise Unparseable if a reply's last number, which it does not announce, is no answer.
+
+    Args:
+        text: The reply.
+        first_digit: The start of the number.
+        last_digit: The end of the number.
+    """
+    if _ENDS_IN_WORDS.search(text, last_digit):
+        raise Unparseable("The answer concludes with words instead of a number.")
+    in_words = _BEGINS_IN_WORDS.match(text)
+    if in_words and "=" not in text and not _IN_DIGITS_TOO.match(text, in_words.end()):
+        raise Unparseable("The answer begins with words instead of a number.")
+    start = max(0, first_digit - LONGEST_SENTENCE)
+    for ending in _SENTENCE_END.finditer(text, start, first_digit):
+        start = ending.end()
+    before = text[start:first_digit]
+    if _OF_NUMBER.search(before):
+        raise Unparseable("The last number of the answer is what a part is of.")
+    if _HYPOTHESIS.match(before) or _UNSOLVED.search(before):
+        raise Unparseable("The last number of the answer belongs to no answer.")
+    if _ASKED.match(text, last_digit):
+        raise Unparseable("The answer ends with a question.")
 
 
 # Where a reply states its final number
@@ -132,6 +157,7 @@ _NUMBER_IN_WORDS = re.compile(
 _ENDS_IN_WORDS = re.compile(  # as in "He had 15. So he has seven left.", after the last digit
     r"(?:[.!?;,:\n。、\uff0c\uff1b\uff1a*]|\bso\b)[^.!?;,\n。、\uff0c\d]{0,60}?(?<!\w)"
     rf"(?:(?!one\b){_NUMBER_WORD}(?!-?\w)|none\s+(?:is|are|was|were|of\s+them)\b"
+    r"|nothing\s+(?:is\s+|was\s+)?(?:left|remain\w*)|no\s+\w+\s+(?:(?:is|are|was|were)\s+)?(?:left|remain\w*)"
     r"|null|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf"
     r"|zéro|deux|trois|quatre|cinq|six|sept|huit|neuf|dix|onze|douze"
     r"|cero|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|doce"
@@ -140,6 +166,29 @@ _ENDS_IN_WORDS = re.compile(  # as in "He had 15. So he has seven left.", after 
     r"|[。、,\uff0c\n\uff1a:][^。、,\uff0c\n\d]{0,20}[零两兩二三四五六七八九十][个個つ只元円本枚人]?[^。、,\uff0c\n\d]{0,6}\W*\Z",
     re.I,
 )
+_PART_IN_WORDS = rf"(?:{_NUMBER_WORD}|none|nothing|nobody|no\s+one)"
+_BEGINS_IN_WORDS = re.compile(rf"\W*{_PART_IN_WORDS}(?=\s*[.!:(\u2014])", re.I)
+_OF_NUMBER = re.compile(  # before a number: seven of the 12, seven left from the original 12
+    rf"\b{_PART_IN_WORDS}\s+(?:of|out\s+of)\s+(?:(?:the|these|those|his|her|its|their|our|my|your|all)\s+){{0,2}}\W*\Z"
+    rf"|\b{_PART_IN_WORDS}\s[^.!?;\d]{{0,60}}\b(?:from|of)\s+(?:the|his|her|its|their)\s+original\s+\W*\Z",
+    re.I,
+)
+_SENTENCE_END = re.compile(r"[.!?](?=\s)|[\n。\uff01\uff1f।؟]")
+_HYPOTHESIS = re.compile(
+    r"\W*(?:if|had|were|assuming|suppos(?:e|ing))\b[^\n]*\b(?:would|might|could)\s", re.I
+)
+_UNSOLVED = re.compile(
+    r"\b(?:can\s?not|can['\u2019]?t|could\s?n['\u2019]t|(?:am|was)\s+(?:not\s+able|unable)\s+to)\s+"
+    r"(?:\w+\s+)?(?:solve|answer|help|determine|tell|say|calculate|compute|know)\b"
+    r"|\b(?:not\s+enough|insufficient|missing)\s+(?:information|data|details)"
+    r"|\b(?:do\s+not|don['\u2019]t)\s+know\b|\bit\s+is\s+(?:unclear|unknown|impossible)\b"
+    r"|\b(?:answer|result|total|number|value)\s+(?:(?:is|was)(?:n['\u2019]t|\s+not)\s+(?:given|stated|known|provided)"
+    r"|depends\s+on|is\s+(?:missing|unclear|unknown))\b"
+    r"|\bplease\s+(?:provide|tell|give|specify)\b"
+    r"|\b(?:I|we)(?:['\u2019]d|\s+would)?\s+need\s+(?:to\s+know|the\s+(?:value|number|length|speed|price)|more)\b",
+    re.I,
+)
+_ASKED = re.compile(r"[^.!?\n]*\?\W*\Z")
 _SHORT = re.compile(r"[^\w\n]*(?:[^\W\d]|[^\W\d\s][^\s\d]*(?:\s+[^\s\d]+)?)[^\w\n]*")
 _WITHOUT_SPACES = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\u0e00-\u0e7f]")
 _IN_DIGITS_TOO = re.compile(  # after a statement in words: seventy (72), B. 72
@@ -181,6 +230,11 @@ _ASIDES = re.compile(
 )
 _ARGUMENT = re.compile(rf"{AT}[-\u2212]?\d[\d.,]*", re.I)
 _WITH_ARGUMENT = re.compile(rf"\d[^\d\n]{{0,40}}?(?P<argument>{_ARGUMENT.pattern})", re.I)
+_WITH_REASON = re.compile(  # 38 legs, since 28 + 10 = 38
+    r"(?P<number>\W{0,4}\d[\d.,]*(?<=\d)(?:[^\S\n][^\W\d_]+){0,2}),?\s+(?:since|because)\s"
+    r"(?!.*\b(?:so|thus|hence|therefore|but|however|wait|no|not)\b)[^?\n]*=",
+    re.I,
+)
 _NAMED_END = re.compile(  # an equation that names what it computes: y = 10 - 4 = 6
     rf"(?:[,;:!?.\n]\s|\b(?:so|then|get|and)\s)\W{{0,6}}{NAME}\s?="
     r"(?:[^,;:!?.\n]|\.(?=\d))*\.?\W*\Z"
@@ -274,6 +328,9 @@ def _announced(text: str, announcement: re.Match[str]) -> _Conclusion:
     plain_text = announcement.string
     end = announcement.end()
     stated = announcement["stated"]
+    reason = _WITH_REASON.match(stated)
+    if reason is not None:
+        stated = reason["number"]
     remark = _REMARK.search(plain_text, end)
     argument = _WITH_ARGUMENT.search(plain_text, announcement.start("stated"), end)
     if argument is not None:
@@ -283,6 +340,9 @@ def _announced(text: str, announcement: re.Match[str]) -> _Conclusion:
     if remark is not None and not _DOUBTFUL.search(plain_text, remark.start()):
         rest = text[end : remark.start()]
     rest = _ASIDES.sub(" ", _ARGUMENT.sub(" ", rest))
+    if reason is not None:
+        end = announcement.start("stated") + reason.end("number")
+        return _Conclusion(text, end, [rest, stated])
     if _EQUATION.search(stated):
         return _Conclusion(text, end, [rest], calculation=without_list_marks(stated))
     return _Conclusion(text, end, [rest, stated])

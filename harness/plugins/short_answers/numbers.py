@@ -336,6 +336,7 @@ _WORDS_BEFORE = (
     r"|rul(?:e|ed|ing)[ ]out|nor|doubt[ ](?:that[ ])?it[ ]is"
     r"|(?:anything|everything|all)[ ]but|except"
     r"|twice|thrice|double|triple|(?:half|roots?|thirds?|quarters?|squares?|cubes?|log\w*)[ ]of"
+    r"|at[ ](?:least|most)|up[ ]to|over|than[ ]or[ ]equal[ ]to"
     r"|elfu|bukan|không[ ]phải"
     r"|not|never|than|nie|niet|inte|ikke|pas|no[ ](?:es|son|hay|eran?|fueron)|non[ ](?:è"
     r"|sono|erano|ci[ ]sono)"
@@ -379,7 +380,7 @@ _OPERATOR = rf"""(?:
     | (?: \| | (?<=\\lvert)[ ]? ) (?=[-\u2013\u2212])  # |-5|
     | (?: [±√∛∜≠≥≤¬{CROSSES}] | != | =/= | <>
         | (?: (?<![^\s$(]) | (?<=(?<![\w</])[A-Za-z]) ) [<>] (?=\d) (?![\d.,]+>)  # >72, n>72
-        | (?<=(?<!\w)[A-Za-z][ ])(?:[<>]=?|\+) )[ ]? {_OPEN}
+        | (?<=(?<!\w)[A-Za-z][ ])(?:[<>]=?|\+) | (?<=[a-z]{{2}}[ ])[<>]=?(?=[ ]) )[ ]? {_OPEN}
     | =[ ]?(?=\d+x\b)
     | (?<=(?<!\w)[fgh])\(
     | [×·][ ]?(?=10\^)  # 4π × 10^5

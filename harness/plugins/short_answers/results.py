@@ -169,7 +169,7 @@ def is_result(text: str) -> bool:
     if _is_equation(text, start, numbers):
         return True
     before = text[others[-1].end if others else start : last.start]
-    if last.value == _last_result(text, numbers) and not _BETWEEN.search(before):
+    if last.value == _last_result(text, numbers) and not (others and _BETWEEN.search(before)):
         return True
     return _is_stated(text, last, head, before, others)
 

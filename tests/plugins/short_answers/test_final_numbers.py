@@ -335,3 +335,75 @@ def test_an_announced_number_stands_before_a_check_or_an_argument(reply: str) ->
 def test_an_announced_number_does_not_stand_if_what_follows_may_replace_it(reply: str) -> None:
     with pytest.raises(Unparseable):
         read_number(reply, "last")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Not enough information. If the pack had 6 cans, the answer would be 12.",
+        "The price is missing. Assuming a price of $3, the total would be $12.",
+        "I cannot solve problem 7.",
+        "I don't know how many of the 12 eggs broke.",
+        "The answer depends on how many of the 12 are children.",
+        "The answer isn't given, but 12 seems plausible.",
+        "Please provide the length of side 2.",
+        "Could you tell me how many eggs each of the 4 hens lays?",
+    ],
+)
+def test_a_reply_without_an_answer_has_no_number(reply: str) -> None:
+    with pytest.raises(Unparseable):
+        read_number(reply, "last")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Zero. All 12 were eaten.",
+        "None: all 12 were eaten.",
+        "None.\n\nAll 12 were eaten.",
+        "Seven of the 12 apples remain.",
+        "She has none of her 12 apples left.",
+        "There are seven apples left from the original 12.",
+        "She gave all 12 apples away. Nothing is left.",
+        "All of the 12 apples were eaten, so no apples are left.",
+    ],
+)
+def test_a_number_in_words_is_the_answer_and_not_what_it_is_a_part_of(reply: str) -> None:
+    with pytest.raises(Unparseable):
+        read_number(reply, "last")
+
+
+@pytest.mark.parametrize(
+    "limit",
+    ["at least 8", "at most 8", "over 8", "up to 8", "> 8", "greater than or equal to 8"],
+)
+def test_a_limit_is_no_number(limit: str) -> None:
+    with pytest.raises(Unparseable):
+        read_number(f"The answer is {limit}.", "last")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "54 / 6 = 8\n\nSo Lisa needs to buy 8 packs.",
+        "The answer: 8 legs, since 1*4 = 4 and 2*2 = 4",
+        "Answer: 8 legs, because 1*4 = 4 and 2*2 = 4.",
+        "Seven. No: 7 + 1 = 8.",
+        "Eight (8)",
+        "Two of the 10 apples are bad, so 8 are good.",
+        "How many apples remain? 8.",
+        "The answer is 8. Would you like me to explain?",
+        "If each pack has 6, she needs 48 / 6 = 8 packs.",
+        "The answer is <8>.",
+    ],
+)
+def test_a_stated_number_is_read_beside_a_reason_or_a_question(reply: str) -> None:
+    assert read_number(reply, "last") == 8
+
+
+@pytest.mark.parametrize(
+    "reply", ["Answer: 8, since 4*2 = 8, so 9", "Answer: 8 since 4 = 4. Wait, 9"]
+)
+def test_a_reason_that_concludes_otherwise_leaves_no_number(reply: str) -> None:
+    with pytest.raises(Unparseable):
+        read_number(reply, "last")

@@ -561,7 +561,7 @@ LAST_NUMBERS = [
     ("1 May 2024", UNREADABLE),
     ("70, possibly 72", UNREADABLE),
     ("70; alternatively 72", UNREADABLE),
-    ("at least 72", "72"),
+    ("at least 72", UNREADABLE),
     ("5 a.m.", "5"),
     ("5 o'clock", "5"),
     ("72 k.", UNREADABLE),
