@@ -15,11 +15,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
+from itertools import islice
 from typing import NamedTuple
 
 LONGEST_INTRODUCTION = 100  # characters before a quotation that may introduce it
 LONGEST_CLAUSE = 60  # characters before an announcement that may withdraw it
 LONGEST_SENTENCE = 200  # characters of a statement
+MOST_LABELS = 100  # repetitions of an answer's label that are read
 
 # Full-width signs, letters in circles and mathematical letters.
 _FORMS = [*range(0xFF01, 0xFF5F), 0x3000, *range(0x24B6, 0x24EA), *range(0x1D400, 0x1D800)]
@@ -82,7 +84,7 @@ _FILL = (
     r"(?:[\s:\uff1a=✅✓✔]|[-•](?=\s)|\b(?:is|the|correct|final|best|right|option|choice|letter|answer"
     r"|(?:should|must|would|will)\s+be|clearly|definitely|probably|likely|most|therefore|thus|indeed|simply|just|actually|now|still"
     r"|instead|rather|that|clear|obvious|simple|as follows|it['\u2019]s|it\s+is"
-    r"|la|le|les|el|die|der|das|opción|opção|lettre|letra|a\s+letra|(?:a|to)(?=\s+[A-Z]\b)|lettera|buchstabe|буква|вариант|correcta|correcte"
+    r"|la|le|les|el|die|der|das|opción|opção|lettre|letra|a\s+letra|(?-i:(?:a|to)(?=[^\S\n]+[A-Z]\b))|lettera|buchstabe|буква|вариант|correcta|correcte"
     r"|correta|corretta|richtig)\b|选项|選択肢)*+"
 )
 _QUALIFIED = (  # between the noun and the link, as in "the answer to this question is"
@@ -124,7 +126,7 @@ _WITHDRAWN = re.compile(
 )
 ASIDE = re.compile(  # words that make an answer one that the reply does not give
     r"\b(?:each|every|wrong|incorrect|false|rejected|excluded|eliminated|worst|worse|least|unlikely|(?:second|next)(?:[\s-]best)?|common"
-    r"|popular|frequent|previous|former|initial|original|old|earlier|tempting|attractive|alternative|other|another|runner[\s-]up"
+    r"|popular|frequent|trick|trap|naive|intuitive|decoy|previous|former|initial|original|old|earlier|tempting|attractive|alternative|other|another|runner[\s-]up"
     r"|their|his|her|the\s+(?!question|problem)\w+['\u2019]s)\b[^.!?;:,\n]{0,20}\Z",
     re.I,
 )
@@ -144,10 +146,14 @@ _HYPOTHETICAL = re.compile(
     re.I,
 )
 _CONDITIONAL = re.compile(  # in the sentence of a statement
-    r"\b(?:if|unless|when(?:ever)?|in\s+case|provided|assuming|only)\b"
+    r"\A\W*(?:had|were)\b"
+    r"|\b(?:if|unless|when(?:ever)?|in\s+(?:which\s+)?case|provided|assuming|only)\b"
     r"|(?:^|:\s*)\W*(?:for|under|among|with|in(?!\s+(?:conclusion|summary|total|fact|short|sum|reality|general"
     r"|any|this|other\s+words|the\s+end)\b))\b[^.!?\n,]{1,60},",
     re.I,
+)
+_ANOTHER_QUESTION = re.compile(
+    r"\b(?:an)?other\b|\b(?:different|next|previous|opposite|reverse|converse)\b", re.I
 )
 _WERE = re.compile(r"\bif\b.*\bwere\b", re.I | re.S)
 _WOULD = re.compile(r"\bwould\s+be\b", re.I)
@@ -166,7 +172,8 @@ _LETTER = re.compile(r"[A-Z]\W*")
 _UNDECIDED = re.compile(
     r"\b(?:I\s+(?:\w{1,20}\s+)?(?:do\s+not|don['\u2019]t)\s+know(?:\s+(?:the\s+answer|it|this|that))?"
     r"|I(?:['\u2019]m|\s+am)\s+(?:not\s+|un)sure"
-    r"|I\s+(?:can\s?not|can['\u2019]t)\s+(?:decide|tell|say|answer|determine)"
+    r"|I\s+(?:can\s?not|can['\u2019]t)\s+(?:decide|tell|say|answer|determine|choose)"
+    r"(?:\s+(?:between|among)\s+[^.!?\n]{1,60}?)?"
     r"|(?:can\s?not|can['\u2019]t|could\s+not|impossible\s+to)\s+(?:be\s+)?"
     r"(?:determined?|decided?|known?|say|said|tell|told|answer(?:ed)?|calculated?|solved?)"
     r"|(?:not\s+enough|insufficient|too\s+little)\s+(?:information|data)(?:\s+(?:is\s+)?\w+){0,4}"
@@ -244,6 +251,8 @@ def is_aside(text: str, announcement: re.Match[str]) -> bool:
         return True
     if ":" not in announcement[0] and _YOURS.search(clause):
         return True
+    if announcement["of"] and _ANOTHER_QUESTION.search(announcement["of"]):
+        return True
     hypothesis = _hypothesis(text, start)
     if hypothesis is None:
         return False
@@ -300,17 +309,19 @@ _RETRACTION = re.compile(  # at the beginning of a sentence
     r"(?:(?:(?:please|let['\u2019]?s)\s+)?(?:scratch|strike|disregard|ignore|forget|cancel|delete|undo)\s+(?:that|this|it|my|(?:the|everything)\s+above)\b"
     r"|(?:that|this|it|my\s+\w+|the\s+(?:answer|result)\s+above)"
     r"(?:(?:['\u2019]s|\s+(?:is|was|seems|looks|must\s+be))\s+(?:\w+ly\s+|too\s+)?"
-    r"(?:wrong|incorrect|mistaken|not\s+(?:right|correct)|an?\s+(?:mistake|error)|false|untrue|(?<=too\s)(?:high|low)(?!-)"
+    r"(?:wrong|incorrect|mistaken|not\s+(?:right|correct)|an?\s+(?:mistake|error|slip|typo)|false|untrue|(?<=too\s)(?:high|low)(?!-)"
     r"|generous|harsh|strict|lenient)"
     r"|\s+(?:(?:is|was)n['\u2019]t|can(?:not|['\u2019]t)\s+be)\s+(?:right|correct))\b(?!\s+(?:to|that|for|if|when)\b)"
     r"|(?:\w+\s+){0,2}I\s+(?:(?:was|am)\s+(?:wrong|mistaken)|made\s+an?\s+(?:\w+\s+)?(?:mistake|error)"
-    r"|mis(?:read|counted|calculated)|take\s+(?:that|it)\s+back|forgot|disagree)\b"
+    r"|mis(?:read|counted|calculated|spoke)|overlooked|take\s+(?:that|it)\s+back|forgot|disagree)\b"
     r"|(?:[^.!?\n,]{1,40},\s+)?I\s+(?:now\s+)?(?:meant\b(?!\s+(?:well|to)\b)"
     r"|(?:change|revise|correct|amend|update)\s+(?:it|that|(?:my|the|this)\s+(?:\w+\s+)?(?:answer|choice|result|score|rating|verdict))\b)"
     r"|(?:this|that|it)\b[^.!?\n]{0,80}\bso\s+something\s+(?:went|is|must\s+be)\s+wrong\b"
     r"|[^.!?\n]{1,80}\bthe\s+(?:real|actual|true|correct)\s+"
     r"(?:total|answer|result|value|number|amount|sum|price|cost|score)\s+(?:is|must\s+be|would\s+be)\s+(?:lower|higher|less|more|smaller|larger)\b"
     r"|(?:it|that|this|the\s+(?:answer|result))\s+(?:should|must|ought)\b"
+    r"(?!\s+(?:also\s+)?be\s+(?:noted|said|added|mentioned|pointed|stressed|emphasi[sz]ed|remembered|clear)\b)"
+    r"|(?:please\s+)?(?:read|use|take)\s+[^.!?\n]{1,60}?\s+instead\b(?!\s+of\b)"
     r"|let\s+me\s+re(?:compute|calculate|count|consider|do)\b|on\s+(?:second\s+thoughts?|reflection|closer\s+(?:inspection|look))\b"
     r"|(?:probably|maybe|perhaps|I\s+(?:guess|think|suppose))\s+not\b|just\s+kidding\b"
     r"|(?<!\?)(?<!\?\s)(?<!\?\n\n)(?:no|nope|nah|not\s+really|nein|non|нет|wrong|incorrect)\W*\Z|never\s?mind\b|I\s+(?:retract|withdraw)\b"
@@ -350,7 +361,11 @@ _TAKEN_BACK = re.compile(  # anywhere after the answer, in languages whose sente
     r"|סליחה|טעיתי|טעות|عذر|عفو|آسف|خطأ|ببخشید|اشتباه|माफ़?|ग़?लत|ขอโทษ|แก้ไข",
     re.I,
 )
-_IN_DOUBT = re.compile(r"\W{0,4}(?:or\s+is\s+it\b|I\s+(?:guess|think|suppose)\s+not\b)", re.I)
+_IN_DOUBT = re.compile(  # directly after the answer
+    r"\W{0,4}(?:or\s+is\s+it\b|I\s+(?:guess|think|suppose)\s+not\b)"
+    r"|[^\w\n]{0,4}[,\u2013\u2014-]\s*(?:no|nope|nah|nein|non|não|нет|sorry)\s*[,:;!\u2013\u2014]",
+    re.I,
+)
 # Words that begin a correction. What the latter begin may also confirm the answer.
 _CORRECTING = (
     r"(?:oops|whoops|argh|ugh|er+m?(?=\s*[,.:;…\u2014\u2013-])|u[hm]+(?=\s*[,.:;…\u2014\u2013-])|no,?\s+wait|wait,?\s+no"
@@ -359,7 +374,14 @@ _CORRECTING = (
     r"|let\s+me\s+(?:correct|fix)|I\s+(?:need|have)\s+to\s+(?:correct|re-?check)|changed\s+my\s+mind|my\s+(?:mistake|bad|error)"
     r"|I\s+(?:was\s+wrong|misread|made\s+an?\s+(?:mistake|error))|(?:sorry|pardon)(?=\s*[,.:;!…\u2014\u2013-])"
     r"|on\s+(?:second\s+thoughts?|reflection)|(?:up)?on\s+re(?:view|-?reading|-?checking|consideration)|looking\s+back"
-    r"|(?:to\s+be\s+(?:more\s+)?(?:precise|exact|correct),?\s+)?it\s+should(?:\s+\w+)?\s+be"
+    r"|(?:to\s+be\s+(?:more\s+)?(?:precise|exact|correct),?\s+)?it\s+(?:should|ought\s+to)(?:\s+\w+)?\s+be"
+    r"|nope(?=\s*[,.:;!\u2014\u2013-])|better(?=\s*:)|I\s+misspoke"
+    r"|I\s+(?:should|ought\s+to)\s+have\s+(?:said|written|answered|put|chosen|picked)"
+    r"|(?:please\s+)?(?:disregard|ignore|forget|cancel|delete|undo)\s+(?:(?:that|this|it)(?=\s*(?:[.,:;!\n\u2014\u2013-]|and\b|\Z))"
+    r"|(?:my|the)\s+(?:previous|last|first|earlier|above)|(?:everything|what\s+is|all)\s+above)"
+    r"|I(?:['\u2019](?:d|ll)|\s+(?:would|should|will|must|(?:have|need|want)\s+to))\s+(?:now\s+)?(?:change|revise|correct|amend)\s+"
+    r"(?:it|this|that|(?:my|the)\s+(?:\w+\s+)?(?:answer|choice|result))(?=\s*(?:[.,:;!\n]|to\b|\Z))"
+    r"|(?:please\s+)?replace\s+(?:it|this|that|my\s+\w+|the\s+(?:above|answer)|(?<=please\sreplace\s)[^.!?\n]{1,60}?)\s+(?:with|by)"
     r"|(?:oh|ah|well|but|however|though|yet|hmm+|actually),?\s+(?:the|this)\s+(?:question|problem|task|exercise|prompt)"
     r"\s+(?:\w+ly\s+)?(?:asks?|asked|wants?|says?|said|is\s+asking|was\s+asking|specifies|states)"
     r"|korrektur|perdón|corrección|désolée?|plutôt)"
@@ -381,10 +403,15 @@ _CORRECTED = re.compile(  # at the beginning of a sentence after the answer, or 
     re.I,
 )
 CORRECTED_TO = re.compile(rf"(?<!\w){_LEADING}{_CORRECTING}\b\W*\Z", re.I)
+_RIGHT_ONE = (
+    r"(?:right|correct(?:ed)?|actual|real|true|revised|updated|proper)\s+"
+    r"(?:one|value|result|output|option|choice|name|word|label|number)"
+)
 CORRECTION = re.compile(  # what begins a correction, also within a sentence
     r"(?:(?<=[.,;:!…\n(—\u2013-])|(?<=[.,;:!…—\u2013-]\s)|(?<=[。\uff0c\uff01\uff1b、]))"
     rf"(?:{_LEADING}(?:{_CORRECTING}|{_RECONSIDERING}|(?:re-?|double[\s-])check\w*|let\s+me\s+(?:re|double))\b"
-    r"|(?:no|nein|non|não|нет)\s*[,.:;!—\u2013]|不对|不對|更正|纠正|不[\uff0c,。]|いや|訂正|아니)"
+    r"|(?:no|nein|non|não|нет)\s*[,.:;!—\u2013]|不对|不對|更正|纠正|不[\uff0c,。]|いや|訂正|아니"
+    rf"|(?:the|my)\s+{_RIGHT_ONE}\s*:|replace\s+[^.!?\n]{{1,60}}?\s+(?:with|by)\b)"
     r"|(?<=\s)or\s+rather\b",
     re.I,
 )
@@ -507,6 +534,22 @@ _REVISED = re.compile(
 )
 
 
+_CALLED_RIGHT = re.compile(
+    r"(?:\bin\s+fact|\bactually|\b(?:having|after|on)\s+(?:\w+\s+){1,3}?(?:again|twice|once\s+more)),?\s+"
+    r"(?!(?:that|this|it|which|(?:my|the)\s+(?:\w+\s+)?answer)\b)(?P<name>[^.,:;!?\n]{1,60}?)\s+is\s+"
+    r"(?:the\s+)?(?:right|correct)\b"
+    rf"|\b(?:the|my)\s+{_RIGHT_ONE}\s*:\s*(?P<value>[^\n]{{1,60}})",
+    re.I,
+)
+_REPLACED = re.compile(r"\breplace\s+(?P<replaced>[^.!?\n]{1,60}?)\s+(?:with|by)\b", re.I)
+_CHANGED = re.compile(r"[^\w\n]{0,4}[→⇒]\s{0,2}\w")
+_LABEL = re.compile(r"(?P<name>[^\W_][^\n:=]{0,60}?)[^\w\n:=]*[:=][^\w\n]*\Z")
+_SENTENCE_START = (
+    r"(?:^|[.!?,;:\u2013\u2014]\s)[\W_]{0,10}"
+    r"(?:(?:the|my|so|thus|no|wait|actually|correction|correct(?:ed)?|right|revised|updated|final|new|better|real)\W{1,4}){0,3}"
+)
+
+
 def announces(text: str) -> bool:
     """Return whether a text announces an answer: "Answer: Paris", "#### 72"."""
     return _ANNOUNCES.search(unmarked(text)) is not None
@@ -550,6 +593,8 @@ def has_other_answer(text: str, end: int, answer: str) -> bool:
     if _REVISED.search(text, end):
         return True
     plain_text = unmarked(text)
+    if answer and _is_replaced(plain_text, end, answer):
+        return True
     for match in _LATER.finditer(plain_text, end):
         stated = _sentence(plain_text, match.end()).strip(" \t\r\"'([{$\\:\uff1a")
         stated = stated or plain_text[match.end() :].lstrip()[:LONGEST_SENTENCE]
@@ -557,6 +602,52 @@ def has_other_answer(text: str, end: int, answer: str) -> bool:
         if not stated or is_repeated or ABOUT_ANSWER.match(stated):
             continue
         if not is_mentioned(text, match.start(), match.end()):
+            return True
+    return False
+
+
+def _is_replaced(plain_text: str, end: int, answer: str) -> bool:
+    """Return whether a text after an offset calls another answer right, or replaces this one."""
+    for match in _CALLED_RIGHT.finditer(plain_text, end):
+        stated = match["name"] or match["value"]
+        if not stated.strip(" \"'").casefold().startswith(answer.casefold()):
+            return True
+    replaced = (match["replaced"] for match in _REPLACED.finditer(plain_text, end))
+    return any(text.strip(" \"'").casefold() == answer.casefold() for text in replaced)
+
+
+def is_taken_back(text: str, label: str, end: int, answer: str) -> bool:
+    """Return whether a text takes an answer of any kind back after an offset, or replaces it.
+
+    Args:
+        text: The reply.
+        label: What the reply writes before the answer, such as "Sentiment: ".
+        end: The end of the answer and of what belongs to it.
+        answer: The answer.
+    """
+    if is_retracted(text, end) or _CHANGED.match(text, end):
+        return True
+    return _is_relabelled(text, label, end, answer) or _is_replaced(unmarked(text), end, answer)
+
+
+def _is_relabelled(text: str, label: str, end: int, answer: str) -> bool:
+    """Return whether a sentence after an offset has the label of an answer, but not the answer.
+
+    Case and emphasis are ignored: "**sentiment:** negative" has the label "Sentiment:". Only a
+    label that ends in a colon or an equals sign is looked for.
+    """
+    match = _LABEL.search(unmarked(label[-LONGEST_CLAUSE:]))
+    if match is None:
+        return False
+    name = r"\s+".join(map(re.escape, match["name"].split()))
+    relabelled = re.compile(rf"{_SENTENCE_START}(?P<label>{name}\s*[:=])", re.I | re.M)
+    plain_text = unmarked(text)
+    beginning = answer[:LONGEST_CLAUSE].casefold()
+    for statement in islice(relabelled.finditer(plain_text, end), MOST_LABELS):
+        rest = plain_text[statement.end() : statement.end() + LONGEST_SENTENCE]
+        stated = rest.strip(" \t\r\n\"'([{$\\")
+        is_repeated = not stated or stated.casefold().startswith(beginning)
+        if not is_repeated and not is_mentioned(plain_text, *statement.span("label")):
             return True
     return False
 

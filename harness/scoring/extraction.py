@@ -24,6 +24,7 @@ from harness.scoring.conclusions import (
     first_turn,
     is_mentioned,
     is_superseded,
+    is_taken_back,
     without_struck_out,
 )
 from harness.scoring.patterns import Pattern, PatternTooSlow, Take, around_group
@@ -167,12 +168,16 @@ _ENCLOSED = {"tags": ("<{}>", "</{}>"), "brackets": ("[{}]", "[/{}]")}
 
 
 class Found(NamedTuple):
-    """An answer, the index of the pattern that found it, and the offsets of the pattern's match."""
+    """An answer, the index of the pattern that found it, and the offsets of the pattern's match.
+
+    ``label`` is the part of the match before the answer, such as "Answer: ".
+    """
 
     answer: str
     pattern: int
     start: int
     end: int
+    label: str = ""
 
     def is_mentioned(self, text: str) -> bool:
         """Return whether the match announces an answer that the reply only mentions."""
@@ -184,6 +189,10 @@ class Found(NamedTuple):
             return False
         return is_superseded(text, self.start, self.end, self.answer)
 
+    def is_taken_back(self, text: str) -> bool:
+        """Return whether the reply later takes back what is matched, whether announced or not."""
+        return is_taken_back(text, self.label, self.end, self.answer)
+
 
 def answer_in(match: Any) -> str:
     """Return the first group that took part in a match, or "" if none did.
@@ -192,6 +201,14 @@ def answer_in(match: Any) -> str:
     """
     groups = match.groups() or (match[0],)
     return str(next((group for group in groups if group is not None), ""))
+
+
+def _label_in(match: Any) -> str:
+    """Return the part of a match before its answer (`answer_in`)."""
+    for number, group in enumerate(match.groups(), start=1):
+        if group is not None:
+            return str(match[0][: match.start(number) - match.start()])
+    return ""
 
 
 class RegexExtraction:
@@ -222,7 +239,7 @@ class RegexExtraction:
             PatternTooSlow, ConfigError: As in `Pattern.search`.
         """
         if self.take == "first":
-            return min(self._matches(text), key=lambda match: match.start, default=None)
+            return min(self._matches(text, "first"), key=lambda match: match.start, default=None)
         text = self._first_turn(text)
         match = self._last(text)
         # What the reply only mentions is no announcement of its own.
@@ -232,17 +249,19 @@ class RegexExtraction:
 
     def _first_turn(self, text: str) -> str:
         text = without_struck_out(text)
-        return first_turn(text, lambda before: bool(self._matches(before)))
+        return first_turn(text, lambda before: bool(self._matches(before, "last")))
 
     def _last(self, text: str) -> Found | None:
-        return min(self._matches(text), key=lambda match: -match.start, default=None)
+        return min(self._matches(text, "last"), key=lambda match: -match.start, default=None)
 
-    def _matches(self, text: str) -> list[Found]:
+    def _matches(self, text: str, take: Take) -> list[Found]:
         matches = []
         for number, pattern in enumerate(self.patterns):
-            match = pattern.find(text, self.take)
+            match = pattern.find(text, take)
             if match is not None:
-                matches.append(Found(answer_in(match).strip(), number, *match.span()))
+                start, end = match.span()
+                answer = answer_in(match).strip()
+                matches.append(Found(answer, number, start, end, _label_in(match)))
         return matches
 
     def read(self, text: str) -> str:
@@ -253,13 +272,24 @@ class RegexExtraction:
             PatternTooSlow, ConfigError: As in `Pattern.search`.
         """
         match = self.find(text)
-        if match and self.take == "last" and match.is_superseded(self._first_turn(text)):
+        if match and self._is_replaced(match, text):
             raise Unparseable("The reply takes back what the pattern matches, or answers again.")
         if match and match.answer:
             return match.answer
         patterns = ", ".join(f"{pattern.pattern!r:.60}" for pattern in self.patterns)
         hint = f"after {self.expects[0]!r}" if self.expects else f"by {patterns}"
         raise Unparseable(f"No answer was found {hint}.")
+
+    def _is_replaced(self, match: Found, text: str) -> bool:
+        """Return whether the reply answers again after its last match, or takes that back."""
+        if self.take == "last":
+            turn = self._first_turn(text)
+            return match.is_superseded(turn) or match.is_taken_back(turn)
+        turn = first_turn(text, lambda before: match.end <= len(before))
+        if not match.is_taken_back(turn):
+            return False
+        last_match = self._last(turn)  # what precedes it is not the reply's last statement
+        return last_match is None or last_match.is_taken_back(turn)
 
     def write(self, answer: str) -> str | None:
         """Return the result of `filled`, or None if `read` would not find the answer in it."""

@@ -253,3 +253,50 @@ def test_a_pattern_without_an_announcement_takes_its_last_match() -> None:
     assert by_pattern.read("<b>a</b> and <b>b</b>. The answer is c.") == "b"
     tagged = extraction({"regex": r"<answer>(\w+)</answer>", "take": "last"}, "task.extract")
     assert tagged.read("<answer>a</answer> The answer is c.") == "a"
+
+
+@pytest.mark.parametrize("take", ["first", "last"])
+@pytest.mark.parametrize("label", ["Sentiment", "Label", "Output", "Answer"])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "X: positive\n\nWait, that's not right, the reviewer is sarcastic. It is negative.",
+        "X: positive\n\nOn reflection, I'd change this.\n\n**X:** negative",
+        "X: positive\n\nActually, X: **negative**.",
+        "X: positive\n\nCorrected x: negative",
+        "X: positive\nX:\npositive\nX: **negative**",
+        "X: positive — no, negative!",
+        "X: positive → negative",
+    ],
+)
+def test_a_match_of_any_pattern_is_taken_back_by_a_later_correction(
+    reply: str, label: str, take: str
+) -> None:
+    way = extraction({"regex": rf"{label}: (\w+)", "take": take}, "task.extract")
+    with pytest.raises(Unparseable):
+        way.read(reply.replace("X", label).replace("x:", f"{label.lower()}:"))
+
+
+@pytest.mark.parametrize("take", ["first", "last"])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Sentiment: positive\n\nThe reviewer likes the film.",
+        "Sentiment: positive\n\nSo the **sentiment:** positive",
+        "Sentiment: positive\nPrevious sentiment: negative",
+        'Sentiment: positive (not, as one may read, "sentiment: negative")',
+        "Oops, I should have said this first.\nSentiment: positive",
+        "Sentiment: positive\n\nHaving checked again, positive is correct.",
+        "Sentiment: positive\n\nIt must be noted that the review is short.",
+    ],
+)
+def test_a_match_of_any_pattern_stands_before_a_remark(reply: str, take: str) -> None:
+    way = extraction({"regex": r"Sentiment: (\w+)", "take": take}, "task.extract")
+    assert way.read(reply) == "positive"
+
+
+def test_a_correction_before_the_last_match_leaves_the_readings() -> None:
+    reply = "Sentiment: positive\n\nWait, that's not right.\n\nSentiment: negative"
+    patterns = {"regex": r"Sentiment: (\w+)"}
+    assert extraction(patterns, "task.extract").read(reply) == "positive"
+    assert extraction({**patterns, "take": "last"}, "task.extract").read(reply) == "negative"

@@ -57,7 +57,8 @@ _RIGHT = re.compile(
     rf"{_letter('A-Z')}\s*(?:(?i:is what I\b"
     r"|(?:is|seems|must be|would be|has to be)\s+(?:to be\s+)?(?:the\s+)?"
     r"(?:(?:only\s+)?correct|right|(?:only|best|most\s+\w+)\s+(?:answer|option|choice|one)|answer)\b)"
-    r"(?!\s+(?:if|when|only|unless|in)\b)|\s(?:it\s+is(?=\s*[.!]|\s*\Z)|is\s+juist\b"
+    r"(?!\s+(?:if|when|only|unless|in|(?:that\s+|which\s+)?(?:many|most|some|others?|people"
+    r"|students|textbooks|they|you|he|she)|(?:to|for)\s+(?:the\s+)?(?:an)?other)\b)|\s(?:it\s+is(?=\s*[.!]|\s*\Z)|is\s+juist\b"
     r"|(?:ist|est|es|é|è|jest|är|er)\s+"
     r"(?:die\s+|la\s+|a\s+)?(?:richtig\w*|korrekt|bonne|correct\w*|corr[ei]t[ao]|corretta|giusta"
     r"|poprawn\w*|prawidłow\w*|rätt|riktig\w*)\b)|是?(?:正确|对的)|[がは](?:正解|正しい))"
@@ -69,7 +70,7 @@ _ENDS = re.compile(
     r"\s*(?:\Z|\n|[.。](?=\s|\Z)|[,;:!?)\]/&、\uff0c]|\((?!or\b)|[-\u2013—]+(?=\s)|[\u0400-\uffff\U0001f300-\U0001faff]"
     r"|(?:because|since|as|which|and|or|over|rather|instead|not|but|though|although)\b)"
 )
-_CONDITION = re.compile(r",?\s+(?:if\s+not|if|unless|provided|assuming)\b", re.I)
+_CONDITION = re.compile(r",?[^\S\n]+(?:if\s+not|if|unless|provided|assuming)\b", re.I)
 _ABBREVIATED = re.compile(
     r"\.\s(?!(?:because|since|as|it|its|this|that|the|and|but|so|for|not|in)\b)[a-z]{2}"
 )
@@ -145,6 +146,12 @@ _CYRILLIC_LETTER = re.compile(r"(?<!\w)[БГДЖ](?=\s*[.,;:)\]])")  # an option
 _ABOUT_ANOTHER = re.compile(
     r"\b(?i:would(?!\s+(?:change|switch|revise|amend|correct)\b)|had|similarly|earlier|previous|students?|people)\b|\b[Ff]or\s(?:the\s)?[A-Z]"
 )
+_OWN_CONDITION = re.compile(r"\b(?:if|unless)\s+I\b", re.I)
+_POSSIBLE = re.compile(
+    r"\b(?:it|this|that|the\s+answer)\s+(?:could|might|may)\s+(?:\w+\s+)?be\s+"
+    r"(?:option\s+)?",
+    re.I,
+)
 _CLAUSE_START = re.compile(r"[.!?。;\n]\s|,\s(?:but|so|yet|however)\b")
 
 
@@ -154,16 +161,21 @@ def _about_this_question(
     """Yield the announcements, without later ones about another question or another's answer.
 
     A later one under a condition, which may be meant for this question, makes the reply undecided.
+    So does one after an announcement of what is no option, such as "A, unless …".
     ``answered`` is the letter with which the reply begins, or "".
     """
+    is_first = True
     for offset, letters in sorted(announced):
         before = _CLAUSE_START.split(text[max(0, offset - LONGEST_SENTENCE) : offset])[-1]
         after = _CLAUSE_START.split(text[offset : offset + LONGEST_SENTENCE])[0]
         about_another = _ABOUT_ANOTHER.search(before + after) is not None
         if answered and about_another:
             continue
-        if answered and letters != answered and is_conditional(text, offset):
-            letters = ""
+        is_later = bool(answered) or not is_first
+        if is_later and letters != answered and is_conditional(text, offset):
+            is_own = not answered and _OWN_CONDITION.search(before)
+            letters = letters if is_own else ""
+        is_first = False
         answered = answered if about_another else letters
         yield offset, letters
 
@@ -287,6 +299,9 @@ class ChoiceExtraction(OptionNames):
         for start in undecided(text):
             if not self._at(text, start)[0]:
                 yield start, ""
+        for match in _POSSIBLE.finditer(text):
+            if self._at(text, match.end())[0]:
+                yield match.start(), ""
         for match in _RIGHT.finditer(text):
             if not _OPEN.search(text, max(0, match.start() - 20), match.start()):
                 yield match.start(), match[1] if match[1] in self._letters else ""

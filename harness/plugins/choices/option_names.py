@@ -13,6 +13,7 @@ from harness.scoring.conclusions import (
     ASIDE,
     CORRECTION,
     CROSSES,
+    is_conditional,
     is_quoted,
     is_retracted,
     plain,
@@ -67,6 +68,7 @@ _DOUBT = re.compile(
     r"|ei|לא|نیست|ليس|ليست)\b|n['\u2019]t\b|[?\uff1f≠❌✗✘✖不没非]|ない|ません|아니|नहीं|ไม่",
     re.I,
 )
+_POSSIBLY = re.compile(r"\b(?:could|might|may|maybe|perhaps|possibly|sure|whether)\b", re.I)
 _IN_PASSING = re.compile(
     r"\s(?!(?:sagen|wählen|nehmen|is|it|seems|looks|because|since|as|which|and|but)\b)[a-z]"
 )
@@ -189,8 +191,11 @@ class OptionNames:
             return "" if any(mention.letter == letter for mention in later) else letter
         if options == {letter}:
             return letter
-        clear = len(options) == 1 and PREFERRED.match(text, later[0].end)
-        return options.pop() if clear else ""
+        if len(options) > 1 or is_conditional(text, later[0].start):
+            return ""
+        is_doubtful = _POSSIBLY.search(text, last, later[0].start) is not None
+        is_clear = PREFERRED.match(text, later[0].end) and not is_doubtful
+        return options.pop() if is_clear else ""
 
     def _alone(self, text: str) -> str:
         """Return the only option that a text names or affirms, or does not deny, or ""."""

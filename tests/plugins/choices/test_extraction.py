@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from harness.errors import Unparseable
@@ -889,3 +891,69 @@ def test_the_only_option_that_is_called_right_is_chosen(reply: str) -> None:
 def test_options_that_are_not_all_judged_choose_nothing(reply: str) -> None:
     with pytest.raises(Unparseable):
         RIVERS.read(reply)
+
+
+CITIES = ChoiceExtraction(["Lisbon", "Madrid", "Porto", "Seville"])
+
+
+@pytest.mark.parametrize("answer", ["Answer: C. ", "The answer is Porto. ", "**Answer: C**\n\n"])
+@pytest.mark.parametrize(
+    "correction",
+    [
+        "I should have said A.",
+        "It ought to be A.",
+        "The correct value: A",
+        "Please disregard this and take A.",
+        "Ignore the above and take A.",
+        "I'd change this to A.",
+        "I'd change this.",
+        "Please replace C with A.",
+        "Nope, A.",
+        "That's not right.",
+    ],
+)
+def test_a_correction_takes_a_choice_back(answer: str, correction: str) -> None:
+    with contextlib.suppress(Unparseable):
+        assert CITIES.read(answer + correction) == "A"
+
+
+@pytest.mark.parametrize(
+    ("reply", "is_read"),
+    [
+        ("Answer: A\n\nB could also be argued, but Lisbon is the official capital.", True),
+        ("The answer is A. That said, C is the answer many textbooks give.", True),
+        ("The answer is A. The trick answer is C.", True),
+        ("The answer is A. The answer to the other question is C.", True),
+        ("The answer is A. Were the question about Spain, the answer would be B.", True),
+        ("The answer is A. For Spain it would be B.", True),
+        ("The answer is A, unless you mean Spain, in which case it is B.", False),
+        ("Answer: A\n\nIf you meant Spain, it's B.", False),
+        ("Answer: A\n\nAssuming you mean Spain, the answer is B.", False),
+        ("The answer is A. Had the question been about Spain, it should be B.", False),
+    ],
+)
+def test_a_remark_or_a_condition_after_a_choice_is_no_other_choice(
+    reply: str, is_read: bool
+) -> None:
+    if is_read:
+        assert CITIES.read(reply) == "A"
+    else:
+        with pytest.raises(Unparseable):
+            CITIES.read(reply)
+
+
+@pytest.mark.parametrize(
+    "doubt",
+    [
+        "On second thought I am not sure; it could also be B. I can't decide between the two.",
+        "It could also be B.",
+        "It may be C.",
+        "Actually, it could also be B.",
+        "Hmm, it might be C.",
+        "I can't decide between A and B.",
+    ],
+)
+def test_a_doubt_as_the_last_statement_is_no_choice(doubt: str) -> None:
+    with pytest.raises(Unparseable):
+        CITIES.read(f"Answer: A\n\n{doubt}")
+    assert CITIES.read(f"{doubt} But the answer is A.") == "A"

@@ -108,6 +108,11 @@ Oops, 15! | No wait, it's 15. | Apologies, it should be 15. | I need to correct 
 Or rather 15. | Rather, 15. | I mean 15. | Let me correct that: 15 | Revised: 15
 Upon review, the value should be 15. | I apologize for the error above; the total is 15.
 Looking back, I miscounted. It's 15. | Let me fix that. 15 it is. | Oh no, wait, 15.
+I should have said 15. | Nope, 15. | It ought to be 15. | I misspoke: 15 | Better: 15
+Having checked again, 15 is correct. | In fact 15 is right. | The correct value: 15
+Please disregard this and take 15. | Ignore the above and take 15. | Please read 15 instead.
+I'd change this to 15. | I would change this. | Please replace 12 with 15. | Replace 12 by 15.
+That was a slip. | That's not right. It must be something else.
 """
 
 
@@ -119,6 +124,8 @@ Looking back, I miscounted. It's 15. | Let me fix that. 15 it is. | Oh no, wait,
     [
         ({"regex": r"Answer: (\w+)", "take": "last"}, "Answer: 12. "),
         ({"regex": r"#### (\d+)", "take": "last"}, "#### 12\n"),
+        ({"regex": r"Eggs: (\w+)", "take": "last"}, "Eggs: 12. "),
+        ({"regex": r"Eggs: (\w+)"}, "Eggs: 12. "),
         ({"json": "result"}, '{"result": 12}\n\n'),
         ({"number": "last"}, "The answer is 12. "),
     ],
