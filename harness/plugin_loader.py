@@ -272,7 +272,10 @@ class Kind:
     def _load_declared(self, name: str) -> Callable[..., Any]:
         members = self._declared(name)
         if not members:
-            raise self._unknown(name, _broken(self.name, name) or nearest(name, self.names()))
+            remedy = _broken(self.name, name) or nearest(name, self.names())
+            if self.name == "run_steps":  # its name is not the user's
+                remedy = _broken(self.name, name) or "Install a plug-in that brings it."
+            raise self._unknown(name, remedy)
         packages = " and ".join(sorted(member.package for member in members))
         if len({(member.module, member.attribute) for member in members}) > 1:
             problem = f"There are two plug-ins for the {self.title} {name!r}: from {packages}."

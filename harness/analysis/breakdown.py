@@ -69,8 +69,8 @@ def is_verdict(table: AttemptTable, score: str) -> bool:
 def is_share(table: AttemptTable, score: str) -> bool:
     """Return whether a score's values are verdicts, chances or numbers that are declared as shares.
 
-    Imported results and runs of earlier versions declare nothing. A number of these is taken as a
-    share if all its values are between 0 and 1.
+    Runs of earlier versions declare nothing. A number of these is taken as a share if all its
+    values are between 0 and 1.
     """
     if is_verdict(table, score):
         return True

@@ -121,7 +121,10 @@ def effective_size(
         n* = mean (1 - mean) / stderr^2 (z / t_degrees)^2,
 
     but at least Kish's number and at most ``largest``. An error of 0 carries no information, so n*
-    is then Kish's number.
+    is then Kish's number. The error of verdicts that few clusters show, because few pass or few
+    fail, may be too small by chance: if k of Kish's number pass (or fail), n* is at most 1 + k^2
+    times that number. Without this bound, 7 to 9% of the intervals of a rate of 0.85 lie above it
+    if there are 5 clusters of 20 samples that share 60 to 80% of their variance (simulated).
 
     Args:
         mean: The share.
@@ -129,11 +132,14 @@ def effective_size(
         degrees: The error's degrees of freedom.
         kish: (sum of sizes)^2 / (sum of squared sizes) of the clusters (Kish 1965, "Survey
             Sampling", section 11.7), which is exact if the verdicts of each cluster are equal.
-        largest: The upper bound, which for verdicts is their number.
+        largest: The upper bound, which for verdicts is their number, and otherwise infinite.
     """
     if stderr < ROUNDING:
         return kish
     ratio = _Z / t_quantile(degrees, 1 - _TAIL)
+    if largest < inf:
+        rarer = kish * min(mean, 1 - mean)
+        largest = min(largest, kish * (1 + rarer**2))
     return max(kish, min(largest, mean * (1 - mean) * (ratio / stderr) ** 2))
 
 

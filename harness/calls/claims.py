@@ -46,7 +46,7 @@ class Claims:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for number in range(SHARDS):
-                self._files.append(os.open(folder / f"{number:x}", os.O_RDWR | os.O_CREAT, 0o666))
+                self._files.append(os.open(_file(folder, number), os.O_RDWR | os.O_CREAT, 0o666))
             fcntl.lockf(self._files[0], fcntl.LOCK_SH | fcntl.LOCK_NB, 1, IN_USE + 1)  # supported?
         except OSError as error:
             self._close_files()
@@ -107,6 +107,20 @@ class Claims:
 
 _open: dict[Path, Claims] = {}
 _opening = threading.Lock()
+
+
+def _file(folder: Path, number: int) -> Path:
+    return folder / f"{number:x}"
+
+
+def lacks_files(folder: Path) -> bool:
+    """Return whether a folder lacks lock files, so that other processes' claims are not seen.
+
+    Processes that have opened the files before they were deleted still see each other's claims.
+    """
+    if sys.platform == "win32" or folder.resolve() in _open:
+        return False
+    return not all(_file(folder, number).exists() for number in range(SHARDS))
 
 
 def open_claims(folder: Path) -> Claims:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from harness.errors import StoreFailed
 
 NETWORK_FILE_SYSTEMS = {
@@ -26,6 +28,8 @@ The log needs memory that all processes share (https://www.sqlite.org/wal.html, 
 
 LOCKED_S = 15.0  # to wait for another process's lock while nothing has been paid for
 SESSION = b"session "  # prefix of payment keys for what sessions reserve for calls in flight
+
+NAME = "name "  # prefix of what records the accounts of runs' names among the payments
 
 FORMAT = 1  # the file's ``user_version``; the earliest files have 0 and the same layout of replies
 
@@ -77,6 +81,8 @@ class Write(NamedTuple):
     payments: Sequence[PaymentRow] = ()
     statements: Sequence[Statement] = ()
 
+
+CREATING = "creating"  # status of a batch that may have been requested, but whose id is not known
 
 Restore = Callable[[], Iterable[ReplyRow]]  # yields replies recorded outside the cache
 
@@ -137,6 +143,7 @@ def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
             file.execute("SELECT count(*) FROM sqlite_master").fetchone()  # releases the lock
         if not complete:
             file.executescript(TABLES)
+            _restore_batches(file, path)
         elif wal:  # fail as the first write would if the file cannot be written with its WAL
             file.execute("PRAGMA busy_timeout=0")
             try:
@@ -149,6 +156,19 @@ def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
         file.close()
         raise
     return file
+
+
+def is_in_use(path: Path) -> bool:
+    """Return whether another process has a database with a write-ahead log open."""
+    if path.stat().st_size < SMALLEST:
+        return False  # opening it would delete its log
+    try:
+        with contextlib.closing(sqlite3.connect(path, timeout=0)) as file:
+            file.execute("PRAGMA locking_mode=EXCLUSIVE")  # to read the log, one must be alone
+            file.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.Error as error:
+        return is_busy(error)
+    return False
 
 
 def journal_mode(file: sqlite3.Connection) -> str:
@@ -214,7 +234,7 @@ def recover(path: Path, restore: Restore) -> str:
         new = path.with_name(f"{path.name}.rebuilding")
         for part in PARTS:
             _part(new, part).unlink(missing_ok=True)
-        replies, payments = _fill(new, restore, damaged)
+        replies, payments = _fill(new, restore, damaged, path)
         new.replace(path)
         message = (
             f"The cache {path} was damaged and has been moved to {damaged.name}. {replies:,} "
@@ -226,7 +246,7 @@ def recover(path: Path, restore: Restore) -> str:
     return message
 
 
-def _fill(new: Path, restore: Restore, damaged: Path) -> tuple[int, int]:
+def _fill(new: Path, restore: Restore, damaged: Path, path: Path) -> tuple[int, int]:
     with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as file:
         file.executescript(TABLES)
         file.execute("BEGIN")
@@ -234,11 +254,11 @@ def _fill(new: Path, restore: Restore, damaged: Path) -> tuple[int, int]:
         payments = "INSERT OR IGNORE INTO payments (run, key, usd, created) VALUES (?, ?, ?, ?)"
         file.executemany(payments, _readable_payments(damaged))
         for name in ("batches", "batch_calls"):
-            places = ", ".join("?" * len(COLUMNS[name]))
             file.executemany(
-                f"INSERT OR IGNORE INTO {name} VALUES ({places})",  # noqa: S608
+                f"INSERT OR IGNORE INTO {name} VALUES ({_places(name)})",  # noqa: S608
                 _readable_rows(damaged, name),
             )
+        _restore_batches(file, path)
         file.execute("COMMIT")
         query = "SELECT (SELECT count(*) FROM replies), (SELECT count(*) FROM payments)"
         n_replies, n_payments = file.execute(query).fetchone()
@@ -264,6 +284,37 @@ def _readable_rows(damaged: Path, name: str) -> Iterator[tuple[Any, ...]]:
         contextlib.closing(sqlite3.connect(url, uri=True)) as file,
     ):
         yield from file.execute(f"SELECT {', '.join(COLUMNS[name])} FROM {name}")  # noqa: S608
+
+
+def batch_copy(path: Path, tag: str) -> Path:
+    """Return the path of the copy of a batch's rows beside a database, given the batch's tag."""
+    return path.with_suffix(".batches") / tag
+
+
+def _restore_batches(file: sqlite3.Connection, path: Path) -> None:
+    """Insert the batches that have not ended from the copies beside a database.
+
+    Raises:
+        StoreFailed: If a copy is damaged.
+    """
+    for copy in sorted(batch_copy(path, "").glob("[!.]*")):
+        try:
+            batch, calls = msgspec.msgpack.decode(copy.read_bytes())
+            file.execute(f"INSERT OR IGNORE INTO batches VALUES ({_places('batches')})", batch)  # noqa: S608
+            file.executemany(
+                f"INSERT OR IGNORE INTO batch_calls SELECT {_places('batch_calls')} "  # noqa: S608
+                "WHERE NOT EXISTS (SELECT 1 FROM replies WHERE key = ?1) "
+                "AND EXISTS (SELECT 1 FROM batches WHERE tag = ?2 AND ended IS NULL)",
+                calls,
+            )
+        except (msgspec.MsgspecError, ValueError, TypeError, OSError, sqlite3.Error) as error:
+            problem = f"{copy}, the copy of a batch's record, cannot be read ({error})."
+            remedy = "Cancel the batch on the provider's site, then delete this file."
+            raise StoreFailed(problem, remedy) from None
+
+
+def _places(table: str) -> str:
+    return ", ".join(f"?{number}" for number in range(1, len(COLUMNS[table]) + 1))
 
 
 def _part(path: Path, part: str) -> Path:

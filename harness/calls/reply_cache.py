@@ -25,7 +25,7 @@ import msgspec
 from filelock import FileLock
 
 from harness.calls import database
-from harness.calls.claims import open_claims
+from harness.calls.claims import lacks_files, open_claims
 from harness.calls.database import LOCKED_S, PaymentRow, ReplyRow, Restore, is_busy, is_damage
 from harness.errors import StoreFailed
 from harness.records import INTERRUPTIONS, Call, Reply, encodable
@@ -46,6 +46,10 @@ _ROWS_AT_ONCE = 256  # rows per statement: each step of a statement waits for Py
 
 class StoreBusy(StoreFailed):
     """Another process holds a lock on the file; a retry may succeed."""
+
+
+class CacheDamaged(StoreFailed):
+    """The file is damaged, and was opened only to look replies up."""
 
 
 class Payment(NamedTuple):
@@ -80,7 +84,8 @@ class ReplyCache:
             None: yes, unless it cannot work on the file system.
         patience_s: Seconds to keep trying while another process has locked the file.
         notice: Receives messages for the user, from any thread. "" clears the last message.
-        restore: Yields replies that are recorded elsewhere, to refill a damaged cache.
+        restore: Yields replies that are recorded elsewhere, to refill a damaged cache. None: a
+            damaged cache is refused, and stays as it is.
     """
 
     shared: Shared | None = None  # set if other machines share the replies and claims
@@ -92,7 +97,7 @@ class ReplyCache:
         shared_memory: bool | None = None,
         patience_s: float = PATIENCE_S,
         notice: Callable[[str], None] = lambda message: None,
-        restore: Restore = tuple,
+        restore: Restore | None = tuple,
     ) -> None:
         self.path = path
         self.notify = notice
@@ -106,7 +111,14 @@ class ReplyCache:
         self._decoder = msgspec.msgpack.Decoder(Reply)
         if shared_memory is None:
             shared_memory = database.file_system(path.parent) not in database.NETWORK_FILE_SYSTEMS
-        self._claims = open_claims(path.with_suffix(".claims"))
+        claims_folder = path.with_suffix(".claims")
+        if path.exists() and lacks_files(claims_folder) and database.is_in_use(path):
+            raise StoreFailed(
+                f"{claims_folder} was deleted while another run uses the cache {path}: which calls "
+                "that run is paying for cannot be seen.",
+                "Run again when that run has ended.",
+            )
+        self._claims = open_claims(claims_folder)
         try:
             self._writer = self._open(wal=shared_memory)
             self.journal_mode = database.journal_mode(self._writer)
@@ -165,6 +177,11 @@ class ReplyCache:
         return file
 
     def _recover(self) -> None:
+        if self._restore is None:
+            raise CacheDamaged(
+                f"The cache {self.path} is damaged.",
+                "The next run moves it aside, and fills a new one from the attempts of runs.",
+            )
         if not self._claims.alone():
             database.mark(self.path)
             raise StoreFailed(

@@ -10,6 +10,7 @@ from harness.analysis.summary import read_metrics
 from harness.cli.options import Format, Run, Runs, agreed
 from harness.config.settings import Settings
 from harness.engine.run_files import run_named, runs_named
+from harness.engine.session import keep_account
 from harness.errors import HarnessError, UserError
 from harness.report.runs import runs_document
 from harness.store.run_folder import REPORT, RunFolder
@@ -64,13 +65,15 @@ def rm(runs: Runs, yes: bool = False) -> None:
     Args:
         yes: Do not ask for confirmation.
     """
-    folders = runs_named(runs, Settings(), removed=True)
+    settings = Settings()
+    folders = runs_named(runs, settings, removed=True)
     if not yes:
         show(runs_document({folder.name: run_metrics(folder) for folder in folders}))
         what = "this run" if len(folders) == 1 else f"these {len(folders):,} runs"
         if not agreed(f"Delete {what}?"):
             raise UserError("Nothing was deleted.", "Answer y, or use --yes.")
     for folder in folders:
+        keep_account(folder, settings)
         folder.remove()
         say(f"Deleted {folder.path}")
     say("The cache keeps their paid replies: the same run file runs again without paying for them.")
@@ -84,8 +87,10 @@ def mv(run: Run, new: Annotated[str, typer.Argument(metavar="NEW")]) -> None:
     Args:
         new: The new name.
     """
-    folder = run_named(run, Settings())
+    settings = Settings()
+    folder = run_named(run, settings)
     moved = folder.rename(new)
+    keep_account(moved, settings)
     say(f"Renamed {folder.name} to {moved.name}: {moved.path}")
     if (moved.path / REPORT).exists():
         say(f"Its report has the old name; to write it again: harness report {moved.name}")

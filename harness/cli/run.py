@@ -14,7 +14,7 @@ from harness.analysis.metrics import Metrics
 from harness.cli.completion import run_files
 from harness.cli.endings import INTERRUPTED, MANY, attended, early_end, say_verdictless
 from harness.cli.options import Limit, Overrides, outcomes
-from harness.cli.verbs import find_verb
+from harness.cli.verbs import next_steps
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.declarations import load_members
@@ -239,7 +239,8 @@ def _say_ended(execution: Execution, result: Result, command: str, display: Disp
         problem = f"{n_unparseable:,} of {attempts:,} answers could not be parsed"
         if n_unparseable == attempts:
             problem = "No answer could be parsed"
-        say(f"{name}: {problem}. To read them: harness show {name} --failed", "yellow")
+        reading = next_steps(f" To read them: harness show {name} --failed")
+        say(f"{name}: {problem}.{reading}", "yellow")
         settings = str((job.run.task.options, next(iter(job.instances)).data))
         if "json_schema" in settings:
             # Not needed before the last call.
@@ -259,7 +260,8 @@ def _say_ended(execution: Execution, result: Result, command: str, display: Disp
         )
         _say_errors(tally, "crashed")
         retry = command if "--retry" in command else f"{command} --retry crashed"
-        say(f"To read them: harness show {name} --failed. To try them again: {retry}")
+        reading = next_steps(f"To read them: harness show {name} --failed. ")
+        say(f"{reading}To try them again: {retry}")
     if failed := metrics.outcomes["error"]:
         say(f"{name}: {count_of(failed, 'attempt')} failed:")
         _say_errors(tally, "error")
@@ -313,13 +315,14 @@ def _show(
     jobs: Sequence[Job], results: Mapping[str, Metrics], base: str, *, done: bool, table: bool
 ) -> None:
     # Not needed before the first call.
-    from harness.report.run_tables import run_document
+    from harness.report.run_tables import run_summary
     from harness.report.runs import runs_table, suite_document
 
     first = next(job for job in jobs if job.variant.name in results)
     if len(jobs) == 1:
-        show(run_document(*results.values()))
-        say(f"Results in {first.folder.path}")
+        show(run_summary(*results.values()))
+        all_tables = f"in full: harness show {first.folder.name}"
+        say(next_steps(f"Results in {first.folder.path}", all_tables))
         return
     as_suite = table or len({job.run.task.label for job in jobs}) > 1
     if as_suite:
@@ -327,10 +330,11 @@ def _show(
         show(suite_document(folders, brief=not done))
     else:
         show(runs_table(results))
-    say(f"Results in {first.settings.runs_dir}; one in full: harness show {first.folder.name}")
-    if done and as_suite and find_verb("table") is not None:
-        command = f"harness table {base} --intervals"
-        say(f"The table again: {command}; every pair tested: harness matrix {base}")
+    one = f"one in full: harness show {first.folder.name}"
+    say(next_steps(f"Results in {first.settings.runs_dir}", one))
+    if done and as_suite:
+        again = f"The table again: harness table {base} --intervals"
+        _say_steps(again, f"every pair tested: harness matrix {base}")
     elif done and not as_suite:
         _compare([job.folder for job in jobs], results.values(), base)
 
@@ -346,13 +350,16 @@ def _compare(folders: Sequence[RunFolder], results: Iterable[Metrics], base: str
         if document is not None:
             output.print()
             show(document)
-            command = f"harness compare {base}; for a page to share: harness report {base}"
-            say(f"For details: {command}")
+            details = f"For details: harness compare {base}"
+            _say_steps(details, f"for a page to share: harness report {base}")
     grouped = set.intersection(*({*metrics.groups} for metrics in results))
-    by_group = ""
-    if grouped and find_verb("ablation") is not None:
-        by_group = f"; by group: harness ablation {base}"
-    say(f"The answers: harness show {base} --side-by-side{by_group}")
+    by_group = [f"by group: harness ablation {base}"] if grouped else []
+    _say_steps(f"The answers: harness show {base} --side-by-side", *by_group)
+
+
+def _say_steps(*hints: str) -> None:
+    if steps := next_steps(*hints):
+        say(steps)
 
 
 def _collecting(missing: list[str]) -> Callable[[str], str]:

@@ -80,6 +80,15 @@ def find_verb(name: str) -> Verb | None:
     return CORE.get(name) or all_verbs().get(name)
 
 
+def next_steps(*hints: str) -> str:
+    """Join, with semicolons, the hints whose commands (``harness VERB …``) are all installed."""
+    usable = []
+    for hint in hints:
+        if all(find_verb(name) is not None for name in re.findall(r"\bharness (\w+)", hint)):
+            usable.append(hint)
+    return "; ".join(usable)
+
+
 def load_verb(name: str, verb: Verb) -> Any:
     """Import a verb, and return its `VerbGroup`, or its function prepared by `documented`.
 

@@ -248,7 +248,10 @@ def read(
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "not valid YAML"
-        remedy = getattr(error, "remedy", "Check indentation and quotes.")
+        advice = "Check indentation and quotes."
+        if problem.endswith("found '?'"):  # as in {target: ?}
+            advice = "Write a text that begins with ? in quotes."
+        remedy = getattr(error, "remedy", advice)
         raise ConfigError(f"{path}{line}: {problem}.", remedy) from None
     if not isinstance(raw, dict):
         raise ConfigError(f"{path} is {'empty' if raw is None else f'not a {what}'}.", form)

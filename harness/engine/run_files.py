@@ -29,7 +29,13 @@ from harness.engine.resolving import (
     resolved,
 )
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, raised_as
-from harness.execution import ExecutionRefused, executing, in_run_folder, report_executions
+from harness.execution import (
+    ExecutionRefused,
+    executing,
+    in_run_folder,
+    permission,
+    report_executions,
+)
 from harness.plugin_loader import FILE, kind, register
 from harness.store.files import make_folder, replacing, write_whole
 from harness.store.json_lines import encode
@@ -318,8 +324,10 @@ def _refuse_others(
     inputs: bool = False,
 ) -> None:
     """Refuse runs that do not agree with their run file's present content, if it was named."""
-    # A run file that the user names may name code, unless it comes with a run.
-    with executing("refused" if in_run_folder(file) else "allowed"):
+    # A run file that the user names may name code, which commands that only read runs do not need,
+    # except to tell whether a run was made with the same code.
+    reads = in_run_folder(file) or (permission() == "refused" and not inputs)
+    with executing("refused" if reads else "allowed"):
         _refuse_other_files(folders, runs, file, settings, inputs=inputs)
 
 
@@ -367,13 +375,18 @@ def _refuse_other(
 ) -> None:
     problem = f"The run {folder.name!r} is not a run of {file}"
     if run is not None:
-        run = resolved(run)
+        defaults_known = True
+        try:
+            run = resolved(run)
+        except ExecutionRefused:
+            defaults_known = False
         hashes = _hashes(folder, run, settings) if inputs else {}
         differences = folder.differences(run, hashes, resolved)
         # A larger limit is no difference. With a smaller one, the run has more than is asked for.
-        settings_changes = [
-            change(key, *values) for key, values in differences.settings.items() if key != "limit"
-        ]
+        settings_changes = []
+        for key, (old, new) in differences.settings.items():
+            if key != "limit" and (defaults_known or new is not None):
+                settings_changes.append(change(key, old, new))
         rows = own_rows(run, settings)
         recorded = folder.path / ROWS
         if rows and recorded.exists() and rows.read_bytes() != recorded.read_bytes():

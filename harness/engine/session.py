@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import logging
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from harness.calls.backend_layers import ModelAnswers
 from harness.calls.budget import Budget
 from harness.calls.calls import Calls, Unused
 from harness.calls.concurrency import ConcurrencyLimiter
-from harness.calls.database import SESSION, Write
+from harness.calls.database import NAME, SESSION, Write
 from harness.calls.reply_cache import Payment, ReplyCache, encoded, payment_row
 from harness.calls.signals import Notices, Report, Stop, Stopping
 from harness.config.settings import Settings
@@ -29,9 +30,11 @@ from harness.errors import ConfigError, HarnessError, StoreFailed
 from harness.records import REFUSALS, SCHEMA_VERSION, Attempt, Reply, Request, account_of
 from harness.store.files import make_folder
 from harness.store.json_lines import lines
-from harness.store.run_folder import RunFolder, Spending
+from harness.store.run_folder import RunFolder, Spending, new_run_id
 from harness.store.runs import all_runs
 from harness.wording import count_of, one_line
+
+logger = logging.getLogger("harness")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,8 @@ async def open_session(
         if any(model.backend.cacheable for model in models):
             replies = stack.enter_context(open_cache(settings, status("cache")))
             replies.check_room()
+            if folder is not None:
+                session.run_id = await _follow_account(replies, folder, session.run_id)
             used = None if folder is None else partial(_used_calls, folder)
             session.replies = replies
             session.unused = Unused(replies, session.run_id, used)
@@ -175,6 +180,55 @@ async def open_session(
         yield session
     if session.budget is not None and session.budget.broken is not None:
         raise session.budget.broken
+
+
+_ACCOUNT = "SELECT key FROM payments WHERE run = ?"  # of a name (`_name_row`)
+
+
+def _name_row(folder: RunFolder) -> str:
+    """Return the ``run`` of the payment (of nothing) whose key is the account of a run's name.
+
+    A run that was renamed or started with --fresh has another account than its name's first run. If
+    its folder is deleted, a new run of the name would otherwise not count what it has spent.
+    """
+    return f"{NAME}{folder.first_account()}"
+
+
+async def _follow_account(replies: ReplyCache, folder: RunFolder, run_id: str) -> str:
+    """Return a run's id: if it is new, with the account of the last run that had its name.
+
+    Otherwise, record that its account is that of its name.
+    """
+    name = _name_row(folder)
+    rows = replies.read(_ACCOUNT, [name])
+    recorded = rows[0][0].decode() if rows else folder.first_account()
+    account = account_of(run_id)
+    if recorded == account:
+        return run_id
+    if not folder.read_manifest():
+        return new_run_id(recorded)
+    forget = ("DELETE FROM payments WHERE run = ?", [name])
+    await replies.write(Write((), (), [forget]))
+    await replies.charge(account, Payment(name, 0.0))
+    return run_id
+
+
+def keep_account(folder: RunFolder, settings: Settings) -> None:
+    """Record that a run's account is that of its name, so that it outlives the folder."""
+    path = replies_path(settings)
+    if not (folder.spending.exists() and path.exists()):
+        return
+    try:
+        run_id = folder.run_id()
+    except StoreFailed:  # a damaged run can be deleted, too
+        return
+
+    async def keep() -> None:
+        restore = partial(recorded_replies, settings.runs_dir)
+        with ReplyCache(path, notice=logger.warning, restore=restore) as replies:
+            await _follow_account(replies, folder, run_id)
+
+    asyncio.run(keep())
 
 
 async def _open_budget(

@@ -44,6 +44,7 @@ from harness.wording import count_of
 
 SIGNIFICANT = 0.05
 MOST_GROUPS = 50  # maximum groups of a label to show; metrics.json has all of them
+MOST_SUMMARISED = 20  # maximum groups in the summary that ends a run
 
 WITHOUT_SCORE = (
     "Scores leave out answers that were not scored, such as truncated or unparseable ones. The "
@@ -65,11 +66,64 @@ def reference_cells(score: ReferenceScore) -> list[object]:
     return [score.n, score, score.n_pairs, difference, score.difference_ci95]
 
 
+def run_summary(metrics: Metrics) -> TableDocument:
+    """Build the short document that ends a run: its result, one table, outcomes and cost.
+
+    The table has the turns of conversations, what the benchmark computes itself, the scores, or the
+    groups of the first label with several: the first of these that there is. `run_document` has all
+    tables.
+    """
+    parts: list[Table | Note] = [facts(_result(metrics))]
+    if metrics.turns:
+        parts.append(turn_table(metrics))
+    elif metrics.aggregates:
+        parts.append(aggregate_table([metrics]))
+    elif _has_other_scores(metrics):
+        parts.append(_scores(metrics))
+    else:
+        for label, groups in metrics.groups.items():
+            if 1 < len(groups) <= MOST_SUMMARISED:
+                parts.append(group_table(metrics, label, brief=True))
+                break
+    return headed(TableDocument(parts=parts + _cautions(metrics)), metrics)
+
+
+def _result(metrics: Metrics) -> Iterator[tuple[object, object]]:
+    """Yield a run's result, what is missing from it, and its outcomes with their cost."""
+    rate = metrics.overall
+    measured = metrics.measure in metrics.scores
+    if metrics.measure:
+        yield metrics.measure, Cell(_estimate(metrics.primary()), style="bold")
+        yield from _not_measured(metrics)
+    if rate.n or not measured:
+        units = clusters_text(metrics.n_instances, rate.n_clusters)
+        passed = f"{_estimate(rate)}, {count_of(rate.n, 'sample')} in {units}"
+        yield _pass_rate(metrics), Cell(passed, style="" if measured else "bold")
+        if rate.missing:
+            yield _not_judged(rate)
+    rounds = metrics.rounds
+    if len(rounds.each) > 1 and 1 in rounds.each:  # lines may be lost
+        yield "first answers", with_error(rounds.each[1], rounds.each_stderr[1], 4)
+    if not metrics.complete:
+        yield _incomplete(metrics)
+    outcomes = [f"{n:,} {outcome}" for outcome, n in metrics.outcomes.items() if n]
+    tokens = "tokens unknown"
+    if (usage := metrics.usage) is not None:
+        tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    yield "attempts", f"{', '.join(outcomes) or 'none'}{_several(metrics)}"
+    yield "calls", f"{_number_of_calls(metrics)}, {tokens}, cost {_sum_of_money(metrics)}"
+    yield from _calls_by_model(metrics)
+
+
+def _estimate(statistic: SampleStatistic) -> str:
+    mean = with_error(statistic.mean, statistic.stderr, 4)
+    return f"{mean} (95% {interval(statistic.ci95, 4)})"
+
+
 def run_document(metrics: Metrics) -> TableDocument:
     """Build the document with all tables of one run's metrics."""
-    rate = metrics.overall
     parts: list[Table | Note] = [facts(_headline(metrics))]
-    if any((mean.mean, mean.n) != (rate.mean, rate.n) for mean in metrics.scores.values()):
+    if _has_other_scores(metrics):
         parts.append(_scores(metrics))
     if metrics.references:
         rows = [[name, *reference_cells(score)] for name, score in metrics.references.items()]
@@ -78,10 +132,7 @@ def run_document(metrics: Metrics) -> TableDocument:
         parts.append(aggregate_table([metrics]))
     if metrics.positions is not None:
         parts.append(position_table(metrics.positions))
-    parts += [Note(f"{MARK} {note}", "yellow") for note in notes(metrics)]
-    parts += [Note(caution, "yellow") for caution in metrics.cautions]
-    if metrics.from_cache:
-        parts.append(Note(all_from_cache(), "yellow"))
+    parts += _cautions(metrics)
     parts += [group_table(metrics, label) for label in metrics.groups]
     if len(metrics.pass_at_k) > 1:
         parts.append(pass_at_k_table(metrics))
@@ -100,6 +151,21 @@ def run_document(metrics: Metrics) -> TableDocument:
             if isinstance(part, Table) and not part.headless:
                 parts[place] = replace(part, marks=("SIMULATED",))
     return headed(TableDocument(parts=parts), metrics)
+
+
+def _has_other_scores(metrics: Metrics) -> bool:
+    """Return whether a run has scores that differ from its pass rate."""
+    rate = metrics.overall
+    return any((mean.mean, mean.n) != (rate.mean, rate.n) for mean in metrics.scores.values())
+
+
+def _cautions(metrics: Metrics) -> list[Note]:
+    """Return what may mislead a reader of a run's figures."""
+    cautions = [f"{MARK} {note}" for note in notes(metrics)]
+    cautions += metrics.cautions
+    if metrics.from_cache:
+        cautions.append(all_from_cache())
+    return [Note(caution, "yellow") for caution in cautions]
 
 
 def aggregate_table(runs: Sequence[Metrics]) -> Table:
@@ -178,19 +244,11 @@ def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
         mean = with_error(primary.mean, primary.stderr, 4) if measured else None
         yield metrics.measure, Cell(mean, style="bold")
         yield "95% interval", interval(primary.ci95, 4)
-        if measured and primary.missing:
-            missing = f"{primary.missing:,} of {primary.n + primary.missing:,}"
-            yield "not measured", Cell(missing, style="yellow")
-            if not rate.n:
-                yield "pass rate", "none: no answer has a verdict"
+        yield from _not_measured(metrics)
     if rate.n or not measured:
         yield from _verdicts(metrics, rate, bold=not measured)
     rounds = metrics.rounds
-    several = ""
-    if metrics.turns:
-        several = f" in up to {max(metrics.turns)} turns"
-    elif len(rounds.each) > 1:
-        several = f" in up to {max(rounds.each)} rounds"
+    several = _several(metrics)
     samples = count_of(metrics.n_samples, "sample")
     instances = count_of(metrics.n_instances, "instance")
     yield "attempts", f"{metrics.n_attempts:,}{several}, for {samples} of {instances}"
@@ -198,8 +256,42 @@ def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
         if len(rounds.each) > 1 and 1 in rounds.each:  # lines may be lost
             first = with_error(rounds.each[1], rounds.each_stderr[1], 4)
             yield "first answers", f"{first}, {rounds.n[1]:,} judged"
-        progress = f"{metrics.progress} samples; {PARTIAL}"
-        yield Cell("INCOMPLETE", style="bold yellow"), Cell(progress, style="yellow")
+        yield _incomplete(metrics)
+
+
+def _several(metrics: Metrics) -> str:
+    """Return in how many turns or rounds the attempts were made, if there are several."""
+    if metrics.turns:
+        return f" in up to {max(metrics.turns)} turns"
+    rounds = metrics.rounds.each
+    return f" in up to {max(rounds)} rounds" if len(rounds) > 1 else ""
+
+
+def _not_measured(metrics: Metrics) -> Iterator[tuple[object, object]]:
+    """Yield how many samples lack the primary metric, if any does."""
+    primary = metrics.primary()
+    if metrics.measure in metrics.scores and primary.missing:
+        missing = f"{primary.missing:,} of {primary.n + primary.missing:,}"
+        yield "not measured", Cell(missing, style="yellow")
+        if not metrics.overall.n:
+            yield "pass rate", "none: no answer has a verdict"
+
+
+def _incomplete(metrics: Metrics) -> tuple[object, object]:
+    progress = f"{metrics.progress} samples; {PARTIAL}"
+    return Cell("INCOMPLETE", style="bold yellow"), Cell(progress, style="yellow")
+
+
+def _pass_rate(metrics: Metrics) -> str:
+    return "pass rate" if metrics.complete else "pass rate so far"
+
+
+def _not_judged(rate: Rate) -> tuple[object, object]:
+    not_judged = count_of(rate.missing, "sample")
+    if rate.n and rate.missing:
+        lowest = number(rate.pass_rate_errors_as_failures, 4)
+        not_judged += f", pass rate if all failed {lowest}"
+    return "not judged", Cell(not_judged, style="yellow" if rate.missing else "")
 
 
 def _verdicts(metrics: Metrics, rate: Rate, *, bold: bool) -> Iterator[tuple[object, object]]:
@@ -207,8 +299,7 @@ def _verdicts(metrics: Metrics, rate: Rate, *, bold: bool) -> Iterator[tuple[obj
     n_samples = rate.n + rate.missing
     if rate.n and rate.missing and rate.missing >= MOST_UNJUDGED * n_samples:
         passed += f", {rate.n:,} of {n_samples:,} samples judged"
-    so_far = "" if metrics.complete else " so far"
-    yield f"pass rate{so_far}", Cell(passed, style="bold" if bold else "")
+    yield _pass_rate(metrics), Cell(passed, style="bold" if bold else "")
     yield "95% interval", interval(rate.ci95, 4)
     of_clusters = rate.cluster_rate
     if of_clusters is not None and abs(of_clusters - (rate.mean or 0)) > ROUNDING:
@@ -218,11 +309,7 @@ def _verdicts(metrics: Metrics, rate: Rate, *, bold: bool) -> Iterator[tuple[obj
         yield "naive s.e.", f"± {number(rate.naive_stderr, 4)}, as if all samples were independent"
     units = clusters_text(metrics.n_instances, rate.n_clusters)
     yield "judged", f"{count_of(rate.n, 'sample')} in {units}"
-    not_judged = count_of(rate.missing, "sample")
-    if rate.n and rate.missing:
-        lowest = number(rate.pass_rate_errors_as_failures, 4)
-        not_judged += f", pass rate if all failed {lowest}"
-    yield "not judged", Cell(not_judged, style="yellow" if rate.missing else "")
+    yield _not_judged(rate)
 
 
 def _scores(metrics: Metrics) -> Table:
@@ -249,11 +336,11 @@ def of_groups(metrics: Metrics) -> bool:
     )
 
 
-def group_table(metrics: Metrics, label: str) -> Table:
-    """Build a table of a label's groups, with rates by round for pass rates."""
+def group_table(metrics: Metrics, label: str, *, brief: bool = False) -> Table:
+    """Build a table of a label's groups, with rates by round for pass rates unless ``brief``."""
     groups = metrics.groups[label]
     rounds: list[int] = []
-    if len(metrics.rounds.each) > 1 and not metrics.measure:
+    if len(metrics.rounds.each) > 1 and not metrics.measure and not brief:
         rounds = list(metrics.rounds.each)
 
     def cells(primary: SampleStatistic, by_round: Rounds) -> list[object]:
@@ -272,7 +359,7 @@ def group_table(metrics: Metrics, label: str) -> Table:
         for name, group in islice(groups.items(), MOST_GROUPS)
     ]
     footer = Row(["all", *cells(metrics.primary(), metrics.rounds)])
-    return table(columns, rows, footer=footer, notes=notes)
+    return table(columns, rows, footer=None if brief else footer, notes=notes)
 
 
 def _round_notes(metrics: Metrics) -> list[str]:
@@ -372,19 +459,25 @@ def cost_facts(metrics: Metrics) -> Iterator[tuple[str, str]]:
         reasoning = f"{usage.reasoning_tokens:,} reasoning"
         yield "tokens out", f"{usage.output_tokens:,} ({reasoning}){missing}"
     yield "cost", _sum_of_money(metrics)
-    if metrics.model_calls is not None:
-        parts: dict[str, CallFigures] = {"the model": metrics.model_calls}
-        if metrics.user_calls is not None:
-            parts["the played user"] = metrics.user_calls
-        for name, judge in metrics.judges.items():
-            if judge.n_calls or judge.model:  # a panel makes no calls of its own; its judges do
-                parts[f"judge {name}"] = judge
-        for name, part in parts.items():
-            calls = _number_of_calls(part, "call")
-            yield f"  {name}", f"{calls}, {_sum_of_money(part)}"
+    yield from _calls_by_model(metrics)
     if metrics.cost_per_solved_usd:
         cost = usd(metrics.cost_per_solved_usd)
         yield "per solved instance", f"{cost} ({metrics.n_solved:,} solved)"
+
+
+def _calls_by_model(metrics: Metrics) -> Iterator[tuple[str, str]]:
+    """Yield the calls and cost of each model of a run that uses several."""
+    if metrics.model_calls is None:
+        return
+    parts: dict[str, CallFigures] = {"the model": metrics.model_calls}
+    if metrics.user_calls is not None:
+        parts["the played user"] = metrics.user_calls
+    for name, judge in metrics.judges.items():
+        if judge.n_calls or judge.model:  # a panel makes no calls of its own; its judges do
+            parts[f"judge {name}"] = judge
+    for name, part in parts.items():
+        calls = _number_of_calls(part, "call")
+        yield f"  {name}", f"{calls}, {_sum_of_money(part)}"
 
 
 def _number_of_calls(calls: Metrics | CallFigures, unit: str = "") -> str:

@@ -36,9 +36,10 @@ def terminal(document: TableDocument | Table) -> RenderableType:
     if isinstance(document, Table):
         return _Drawn(document, "")
     hint = "--format markdown" if document.data is not None else ""
-    parts: list[RenderableType] = [Text(printable(mark), _MARK) for mark in document.marks]
+    heading = Text("  ").join(Text(printable(mark), _MARK) for mark in document.marks)
     if document.title:
-        parts.append(_titled(document.title))
+        heading = Text("  ").join(filter(None, [heading, Text(printable(document.title), "bold")]))
+    parts: list[RenderableType] = [one_line(heading)] if heading else []
     before: Table | Note | None = None
     for part in document.parts:
         if parts and not (isinstance(part, Note) and isinstance(before, Note)):

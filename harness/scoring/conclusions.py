@@ -30,7 +30,10 @@ _MARKUP = re.compile(
     r"\\(?:text|textbf|textit|mathrm|mathbf)\s*\{|\\[()\[\]]|</?(?:[a-z]|\w\w{1,20})>|<\|\w{1,30}\|>|[*_`\"“”„«»「」$}]"
 )
 _SPACES = re.compile(r"\s++")
-STRUCK_OUT = re.compile(r"~~[^~\n]+~~|<(s|del|strike)>[^<]*</\1>")
+_STRUCK_OUT = re.compile(
+    r"~~(?P<plain>[^~\n]+)~~|<(?P<tag>s|del|strike)>(?P<tagged>[^<]*)</(?P=tag)>"
+    r"|(?:\S\u0336)+(?:[ \t]+(?:\S\u0336)+)*"
+)
 CROSSES = "❌❎✗✘✖👎🚫⛔"  # signs that deny what they stand beside
 
 
@@ -42,6 +45,19 @@ def plain(text: str, boxed: str = "") -> str:
     bare = _MARKUP.sub("", _BOXED.sub(boxed, text.translate(ASCII_FORMS)))
     # Long runs of line breaks, which models repeat endlessly, would make searches quadratic.
     return _SPACES.sub(lambda run: "\n" * min(run[0].count("\n"), 2) or " ", bare).strip()
+
+
+def without_struck_out(text: str, opening: str = "") -> str:
+    """Return text without what is struck out, such as ``~~12~~`` and ``<del>12</del>``.
+
+    With ``opening``, only what begins with it is dropped: a JSON object, not a part of one.
+    """
+
+    def kept(struck: re.Match[str]) -> str:
+        content = struck["plain"] or struck["tagged"] or ""
+        return " " if content.lstrip(" `").startswith(opening) else struck[0]
+
+    return _STRUCK_OUT.sub(kept, text)
 
 
 def unmarked(text: str) -> str:
@@ -335,18 +351,41 @@ _TAKEN_BACK = re.compile(  # anywhere after the answer, in languages whose sente
     re.I,
 )
 _IN_DOUBT = re.compile(r"\W{0,4}(?:or\s+is\s+it\b|I\s+(?:guess|think|suppose)\s+not\b)", re.I)
-_RECONSIDERED = re.compile(  # at the beginning of a sentence after the answer
-    r"(?:(?<=[.!?\n。)}*…])|\A)[^\w\n]{0,10}(?:wait|hold\s+on|edit|update|hmm+|en\s+fait|en\s+realidad|na\s+verdade|in\s+realtà|eigentlich"
+# Words that begin a correction. What the latter begin may also confirm the answer.
+_CORRECTING = (
+    r"(?:oops|whoops|argh|ugh|er+m?(?=\s*[,.:;…\u2014\u2013-])|u[hm]+(?=\s*[,.:;…\u2014\u2013-])|no,?\s+wait|wait,?\s+no"
+    r"|not\s+quite|(?:my\s+)?apologies|I\s+(?:do\s+)?apologi[sz]e|(?:or\s+)?rather(?!\s+than)"
+    r"|I\s+mean(?=[\s:,])(?!\s+to\b)|I\s+meant\b(?!\s+(?:well|to)\b)|make\s+that|(?:scratch|strike)\s+that|correction|corrected(?=\s*:)|revised(?=\s*:)"
+    r"|let\s+me\s+(?:correct|fix)|I\s+(?:need|have)\s+to\s+(?:correct|re-?check)|changed\s+my\s+mind|my\s+(?:mistake|bad|error)"
+    r"|I\s+(?:was\s+wrong|misread|made\s+an?\s+(?:mistake|error))|(?:sorry|pardon)(?=\s*[,.:;!…\u2014\u2013-])"
+    r"|on\s+(?:second\s+thoughts?|reflection)|(?:up)?on\s+re(?:view|-?reading|-?checking|consideration)|looking\s+back"
+    r"|(?:to\s+be\s+(?:more\s+)?(?:precise|exact|correct),?\s+)?it\s+should(?:\s+\w+)?\s+be"
+    r"|(?:oh|ah|well|but|however|though|yet|hmm+|actually),?\s+(?:the|this)\s+(?:question|problem|task|exercise|prompt)"
+    r"\s+(?:\w+ly\s+)?(?:asks?|asked|wants?|says?|said|is\s+asking|was\s+asking|specifies|states)"
+    r"|korrektur|perdón|corrección|désolée?|plutôt)"
+)
+_RECONSIDERING = (
+    r"(?:wait|hold\s+on|edit|update|hmm+|en\s+fait|en\s+realidad|na\s+verdade|in\s+realtà|eigentlich"
     r"|actually(?!,?\s+it\s+is\s+(?:\w{1,6}\s+)?(?:easy|simple|clear|obvious|trivial)))"
+)
+_LEADING = r"(?:(?:oh|ah|well|but|or|however|though|yet|hmm+|no),?\s+){0,2}"
+_RECONSIDERED = re.compile(  # at the beginning of a sentence after the answer
+    rf"(?:(?<=[.!?\n。)}}*…])|\A)[^\w\n]{{0,10}}{_RECONSIDERING}"
     r"(?:\s*[,.:;!…\u2014\u2013-]|\s+(?:I|that|it|this|the|no|not|we|let)\b)"
     r"(?!.{0,300}\b(?:yes|checks?\s+out|confirm\w*|is\s+(?:right|correct|fine|good))\b)",
     re.I | re.S,
 )
-_CORRECTED = re.compile(  # at the beginning of a sentence after the answer
-    r"(?:(?<=[.!?\n。)}*`])|\A)[^\w\n]{0,10}(?:(?:oh|ah|well|but),?\s+)?"
-    r"(?:oops|no,?\s+wait|wait,?\s+no|(?:my\s+)?apologies|I\s+(?:do\s+)?apologi[sz]e"
-    r"|(?:or\s+)?rather(?!\s+than)|I\s+mean(?=[\s:,])(?!\s+to\b)|let\s+me\s+(?:correct|fix)"
-    r"|I\s+(?:need|have)\s+to\s+(?:correct|re-?check)|revised(?=\s*:)|upon\s+review|looking\s+back)\b",
+_CORRECTED = re.compile(  # at the beginning of a sentence after the answer, or in parentheses
+    rf"(?:(?<=[.!?\n。)}}*`…—])|\A)[^\w\n]{{0,10}}{_LEADING}{_CORRECTING}\b"
+    r"|[(\[]\s*(?:edit|update|correct(?:ed|ion)|revised|oops|sorry|actually|scratch\s+that|should\s+be)\b",
+    re.I,
+)
+CORRECTED_TO = re.compile(rf"(?<!\w){_LEADING}{_CORRECTING}\b\W*\Z", re.I)
+CORRECTION = re.compile(  # what begins a correction, also within a sentence
+    r"(?:(?<=[.,;:!…\n(—\u2013-])|(?<=[.,;:!…—\u2013-]\s)|(?<=[。\uff0c\uff01\uff1b、]))"
+    rf"(?:{_LEADING}(?:{_CORRECTING}|{_RECONSIDERING}|(?:re-?|double[\s-])check\w*|let\s+me\s+(?:re|double))\b"
+    r"|(?:no|nein|non|não|нет)\s*[,.:;!—\u2013]|不对|不對|更正|纠正|不[\uff0c,。]|いや|訂正|아니)"
+    r"|(?<=\s)or\s+rather\b",
     re.I,
 )
 _OWN_MISTAKE = re.compile(
@@ -357,14 +396,18 @@ _OWN_MISTAKE = re.compile(
     r"|(?:list|verdict|answer)\s+above\s+is\s+(?:wrong|incorrect)\b",
     re.I,
 )
-_WRONG = r"(?:wrong|incorrect|false|untrue|invalid|mistaken|impossible(?!\s+to\b))"
+_WRONG = (
+    r"(?:wrong|incorrect|false|untrue|invalid|mistaken|extraneous|spurious|inadmissible|(?:rejected|discarded|excluded"
+    r"|eliminated|ruled\s+out|dismissed|ignored|impossible)(?!\s+(?:to|by|from)\b))"
+)
 _DENIED_AFTER = re.compile(  # directly after a number
     rf"(?:[^\S\n]?[^\W\d_]{{1,12}})?[^\w\n?:,(≠{CROSSES}\u2013\u2014-]{{0,6}}(?:"
-    r"(?:,\s*(?:which|that|but\s+(?:this|that|it))\s+)?(?:"
+    r"(?:,\s*(?:(?:which|that|but\s+(?:this|that|it))\s+)?)?(?:"
     r"(?:is|was|seems|looks|(?:must|would|has\s+to)\s+be)\s+(?:\w+ly\s+|of\s+course\s+)?"
     rf"(?:{_WRONG}|not\s+(?:the|my|it|right|correct|possible|valid|true)|off\b|too\s+(?:high|low|large|small|big)"
     r"|an?\s+(?:\w+\s+)?(?:distractor|trap|mistake|error))\b"
-    r"|(?:is|was|does|did|can|could)(?:n['\u2019]?t|\s?not)\s+(?:be|it|right|correct|the|work|fit|satisfy|hold|match)\b"
+    r"|(?:is|was|does|did|can|could)(?:n['\u2019]?t|\s?not)\s+(?:be|it|right|correct|the|work|fit|satisfy|hold|match|make|apply|count)\b"
+    r"|makes?\s+no\s+sense\b"
     r"|can['\u2019]t\s+be\b|fails\b)"
     rf"|[:,(\u2013\u2014-]+\s*(?:is\s+)?(?:{_WRONG}|nope|no(?=\s*(?:[.!)]|wait\b|\Z)))(?!\w)"
     rf"|\?\W*(?:{_WRONG}|no|nope|nah|not|hardly|never)(?!\w)|\?\W*\Z"
@@ -376,6 +419,8 @@ _DENIED_BEFORE = re.compile(  # the label of a number
     r"|\b(?:new|updated|revised|corrected|final|current)\s+(?P<label>\w+)\s*:[^\n]*"
     r"\b(?:old|previous|earlier|former|original|initial)\s+(?P=label)\s*:"
     r"|(?:\bnot|n['\u2019]t|\bnever)\s+(?:return|output|answer|write|give|print|submit|say|(?:answer|reply|respond)\s+with)"
+    r"|\b(?:reject|discard|dismiss|disregard|ignor|exclud|eliminat)\w*\s+"
+    r"(?:(?!(?:so|and|then|thus|to|but|we|of|from|by)\b)\w+\s+){0,4}(?:[A-Za-z]\w?\s*=)?"
     rf"|[{CROSSES}])[^\w\n]*(?:\n+```\w*\s*)?\Z",
     re.I,
 )
@@ -494,6 +539,8 @@ def is_superseded(text: str, start: int, end: int, answer: str) -> bool:
     if is_quoted(text, start) or _WITHDRAWN.search(clause) or _MENTIONING.search(clause):
         return True
     if is_retracted(text, end) or _IN_QUESTION.match(text, end):
+        return True
+    if len(answer) <= LONGEST_CLAUSE and CORRECTION.search(answer):
         return True
     return has_other_answer(text, end, answer)
 

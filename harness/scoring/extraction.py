@@ -19,7 +19,13 @@ from typing import Any, Literal, NamedTuple, Protocol, cast
 from harness.declarations import declared_members
 from harness.errors import ConfigError, Unparseable, nearest
 from harness.plugin_loader import Kind
-from harness.scoring.conclusions import announces, first_turn, is_mentioned, is_superseded
+from harness.scoring.conclusions import (
+    announces,
+    first_turn,
+    is_mentioned,
+    is_superseded,
+    without_struck_out,
+)
 from harness.scoring.patterns import Pattern, PatternTooSlow, Take, around_group
 from harness.wording import truncated
 
@@ -33,6 +39,16 @@ class NoAnswerBlock(Unparseable):
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"no answer block: {problem}")
+
+
+class ExtractedValue(str):
+    """An extracted text whose value is compared with targets, such as that of a number."""
+
+    __slots__ = ()
+
+    def equals(self, target: str) -> bool:
+        """Return whether a target has the same value."""
+        return self == target
 
 
 class BlockExtraction:
@@ -215,6 +231,7 @@ class RegexExtraction:
         return match
 
     def _first_turn(self, text: str) -> str:
+        text = without_struck_out(text)
         return first_turn(text, lambda before: bool(self._matches(before)))
 
     def _last(self, text: str) -> Found | None:

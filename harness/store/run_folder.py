@@ -299,14 +299,15 @@ class RunFolder:
         (version 0.1.0), the id is a hash of the path.
         """
         manifest = self.read_manifest()
-        path = str(self.path.absolute())
         if id_ := manifest.get("id"):
             return str(id_)
-        where = path if manifest else f"{platform.node()} {path}"
-        account = blake2b(where.encode(errors="surrogateescape"), digest_size=16).hexdigest()
         if manifest:
-            return account
-        return f"{account}.{uuid4().hex[:16]}"
+            return _path_hash(str(self.path.absolute()))
+        return new_run_id(self.first_account())
+
+    def first_account(self) -> str:
+        """Return the account of the first run with this name on this machine."""
+        return _path_hash(f"{platform.node()} {self.path.absolute()}")
 
     def seal(self) -> Callable[[bytes], bytes]:
         """Return the function that seals lines which the run writes (`line_seals`)."""
@@ -346,6 +347,15 @@ class RunFolder:
         manifest = self.read_manifest() if manifest is None else manifest
         sessions = manifest.get("sessions") or [{"ended": "killed"}]
         return None if sessions[-1].get("ended") == "killed" else manifest.get("owed")
+
+
+def new_run_id(account: str) -> str:
+    """Return a new id of a run whose payments are booked to an account (`account_of`)."""
+    return f"{account}.{uuid4().hex[:16]}"
+
+
+def _path_hash(where: str) -> str:
+    return blake2b(where.encode(errors="surrogateescape"), digest_size=16).hexdigest()
 
 
 def references_folder(folder: RunFolder) -> RunFolder:

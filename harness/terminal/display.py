@@ -91,6 +91,8 @@ class Display:
         plain: AbstractContextManager[None] = contextlib.nullcontext()
         if self._visible and self._live is None:
             notices.listen = notice  # immediately: logs are read from the end
+            for text in notices.now:  # from before, such as of opening the cache
+                notice(text)
             plain = _plain_lines(name, tally, stop, notices, partial(_speed, notices, self._cpu))
         with _signals(self.interrupt), plain:
             try:

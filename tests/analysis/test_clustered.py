@@ -68,8 +68,8 @@ def exact(passed: float, n: float) -> tuple[float, float]:
 
 
 def test_clustered_verdicts_have_the_exact_interval_on_the_effective_size() -> None:
-    # One of three samples fails in 4 of 20 clusters.
-    values = np.array([*[0, 1, 1] * 4, *[1] * 48])
+    # Two of three samples fail in 4 of 20 clusters.
+    values = np.array([*[0, 0, 1] * 4, *[1] * 48])
     clusters = np.arange(60) // 3
     estimate = clustered_mean(values, clusters)
     assert estimate.stderr is not None
@@ -82,6 +82,17 @@ def test_clustered_verdicts_have_the_exact_interval_on_the_effective_size() -> N
     assert 20 < size < 60
     assert estimate.effective_n == pytest.approx(size)
     assert estimate.ci95 == pytest.approx(exact(mean * size, size))
+
+
+def test_an_error_that_few_clusters_show_is_not_taken_for_small() -> None:
+    # Four of 20 clusters fail once in three samples: 4/3 of Kish's 20 fail.
+    values = np.array([*[0, 1, 1] * 4, *[1] * 48])
+    few = clustered_mean(values, np.arange(60) // 3)
+    assert few.effective_n == pytest.approx(20 * (1 + (4 / 3) ** 2))
+    many = clustered_mean(np.tile(values, 3), np.arange(180) // 3)
+    assert (many.effective_n or 0) > 3 * few.effective_n
+    fractions = clustered_mean(np.tile(values * 0.9, 1), np.arange(60) // 3)
+    assert fractions.largest == np.inf, "no verdicts"
 
 
 def test_the_effective_size_is_at_least_the_number_of_clusters_and_at_most_of_verdicts() -> None:

@@ -64,6 +64,7 @@ def test_last_round_counts(make, summary_of) -> None:
         ]
     )
     assert metrics.overall.pass_rate == pytest.approx(2 / 3)
+    assert metrics.overall.pass_rate_errors_as_failures == pytest.approx(2 / 3)
     assert (metrics.n_samples, metrics.n_attempts) == (3, 5)
 
 

@@ -156,7 +156,7 @@ def test_each_turn_is_shown_and_nothing_as_rounds(run: Run) -> None:
     forgetful = {**row("nowhere"), "target": "somewhere else"}
     plain = {"id": "plain", "prompt": "Where do I live?", "checks": ["exact_match"], "target": "x"}
     out = run.harness("run", run.file([row("Bonn"), row("Rome"), forgetful, plain]))
-    assert "in up to 3 turns, for 4 samples" in out
+    assert "in up to 3 turns" in out
     shown = run.metrics()
     assert shown["overall"]["pass_rate"] == 0.5
     assert {turn: one["pass_rate"] for turn, one in shown["turns"].items()} == {

@@ -16,6 +16,7 @@ import yaml
 
 from harness.cli.verbs import all_verbs
 from tests.cli.command import COMMAND, harness, on
+from tests.installed import has_verb
 from tests.unsealed import unseal
 
 Config = dict[str, Any]
@@ -481,3 +482,33 @@ def test_an_error_message_has_no_control_characters(tmp_path: Path) -> None:
     apart: dict[str, bool] = {"close_fds": True}  # in a process of its own
     ended = harness("rm", "\x1b[31mred", env=environment(tmp_path), **apart)
     assert "'\\x1b[31mred' cannot name a run" in ended.stderr
+
+
+@pytest.mark.parametrize("command", ["show", "rm --yes"])
+def test_commands_that_read_runs_do_not_execute_the_code_of_a_run_file(
+    tmp_path: Path, command: str
+) -> None:
+    executed = tmp_path / "executed"
+    code = f"open({str(executed)!r}, 'a').write('x')\ndef answer(prompt): return 'yes'\n"
+    (tmp_path / "app.py").write_text(code)
+    task = {"rows": [{"q": "a", "target": "yes"}], "prompt": "{{ q }}", "checks": ["contains"]}
+    file = {"task": task, "model": {"backend": "./app.py"}}
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(file))
+    words = command.split()
+    if not has_verb(words[0]):
+        pytest.skip("its package is not installed")
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        apart: dict[str, bool] = {"close_fds": True}  # in a process of its own: it has loaded none
+        return harness(*words, env=environment(tmp_path), cwd=tmp_path, **apart)
+
+    assert run("run", "c.yaml").returncode == 0
+    executed.unlink()
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(file | {"samples": 3, "seed": 7}))
+    ended = run(*words, "c.yaml")
+    assert ended.returncode == 1
+    assert "started with different values: " in ended.stderr, "what the file states is compared"
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(file))
+    ended = run(*words, "c.yaml")
+    assert ended.returncode == 0, ended.stderr
+    assert not executed.exists()

@@ -458,3 +458,54 @@ def test_after_a_reply_above_its_maximum_nothing_is_sent_and_calls_are_cancelled
     assert stats.answered < 10
     spent = metrics(runs, "gpt4")["paid_usd"]
     assert spent == pytest.approx(1000 * stats.answered)
+
+
+@pytest.mark.parametrize("removal", ["harness rm", "rm -r"])
+@pytest.mark.parametrize("names", [("b",), ("b", "c")])
+def test_what_a_renamed_and_deleted_run_has_spent_still_counts(
+    runs: Path, names: tuple[str, ...], removal: str
+) -> None:
+    with MockServer(latency=0.02, answers=lambda *_: "one two three") as server:
+        words = command(server, 0.5, seed="null")
+        assert harness(*words, "--name", "a").returncode == 3
+        earlier = "a"
+        for name in names:
+            assert harness("mv", earlier, name).returncode == 0
+            earlier = name
+        if removal == "rm -r":
+            shutil.rmtree(runs / earlier)
+        else:
+            assert harness("rm", earlier, "--yes").returncode == 0
+        assert harness("cache", "prune", "--all", "--yes").returncode == 0
+        before = server.stats().requests
+        assert harness(*words, "--name", earlier).returncode == 3
+        assert server.stats().requests == before
+        assert harness(*words, "--name", earlier).returncode == 3
+        assert server.stats().requests == before, "a later session knows it, too"
+        assert "by 1 run with a budget" in harness("cache", "stats").stdout
+        assert harness(*words, "--fresh", "--name", earlier).returncode == 3
+        assert server.stats().requests > before, "--fresh starts from zero"
+
+
+def test_what_a_fresh_run_has_spent_counts_after_its_folder_is_deleted(runs: Path) -> None:
+    with MockServer(latency=0.02, answers=lambda *_: "one two three") as server:
+        words = [*command(server, 0.5, seed="null"), "--name", "a"]
+        assert harness(*command(server, 0.1, seed="null"), "--name", "a").returncode == 3
+        assert harness(*words, "--fresh").returncode == 3
+        shutil.rmtree(runs / "a")
+        assert harness("cache", "prune", "--all", "--yes").returncode == 0
+        before = server.stats().requests
+        assert harness(*words).returncode == 3
+        assert server.stats().requests == before
+
+
+def test_a_folder_that_was_renamed_by_hand_is_followed(runs: Path) -> None:
+    with MockServer(latency=0.02, answers=lambda *_: "one two three") as server:
+        words = command(server, 0.5, seed="null")
+        assert harness(*words, "--name", "a").returncode == 3
+        (runs / "a").rename(runs / "b")
+        assert harness("rm", "b", "--yes").returncode == 0
+        assert harness("cache", "prune", "--all", "--yes").returncode == 0
+        before = server.stats().requests
+        assert harness(*words, "--name", "b").returncode == 3
+        assert server.stats().requests == before

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli.verbs import next_steps
 from tests.cli.command import harness, mistake
-from tests.installed import install_plugin
+from tests.cli.test_run import GPT4
+from tests.installed import has_run_step, install_plugin
 
 CODE = """
     def greet(name: str, loudly: bool = False) -> None:
@@ -44,3 +46,15 @@ def test_a_verb_that_cannot_be_loaded_is_named_with_its_package(
     said = mistake(run_verb(tmp_path, place, "Ann"))
     assert f"The verb 'greet' from third cannot be loaded ({error}" in said
     assert "harness: Fix or uninstall" not in said
+
+
+def test_next_steps_name_only_verbs_that_are_installed() -> None:
+    assert next_steps("To list: harness ls", "harness nonesuch x", "harness mv a b") == (
+        "To list: harness ls; harness mv a b"
+    )
+    assert next_steps("harness nonesuch") == ""
+
+
+@pytest.mark.skipif(has_run_step("dry_run"), reason="its package is installed")
+def test_a_dry_run_without_its_package_names_the_remedy() -> None:
+    assert "Install a plug-in that brings it." in mistake(harness("run", *GPT4[1:], "--dry-run"))

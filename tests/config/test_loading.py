@@ -146,6 +146,13 @@ def test_yaml_that_cannot_be_taken_names_its_line(file: Path, text: str, problem
     assert refused(file, text).startswith(problem)
 
 
+def test_a_question_mark_that_yaml_takes_for_a_key_needs_quotes(file: Path) -> None:
+    file.write_text("task:\n  rows: [{prompt: a, target: ?}]\n")
+    with pytest.raises(ConfigError, match=r"line 2: ") as caught:
+        read(file)
+    assert "in quotes" in str(caught.value.remedy)
+
+
 def test_anchors_and_merge_keys_work_and_own_keys_win(file: Path) -> None:
     text = """
 task: {name: collie}

@@ -20,7 +20,7 @@ from harness.analysis.metrics import (
     Statistic,
 )
 from harness.records import OUTCOMES, CallFigures, Usage
-from harness.report.run_tables import MOST_GROUPS, position_note, run_document
+from harness.report.run_tables import MOST_GROUPS, position_note, run_document, run_summary
 from harness.report.runs import runs_table
 from harness.report.table import Table, TableDocument, table
 from harness.report.terminal import terminal
@@ -429,3 +429,40 @@ def test_without_a_test_of_position_bias_the_reason_is_given(passed: int, reason
         for option in "AB"
     ]
     assert position_note(PositionBias(n=2, n_clusters=1, positions=positions)).startswith(reason)
+
+
+def test_the_summary_of_a_run_fits_a_screen() -> None:
+    labels = {
+        "source": {"builtin": group(2)},
+        "structure": {f"word{n:02}": group(2) for n in range(13)},
+        "other": {f"x{n}": group(2) for n in range(5)},
+    }
+    made = metrics(2, simulated=True, groups=labels, outcomes={"ok": 898, "error": 2, "empty": 0})
+    lines = rendered(run_summary(made), width=80)
+    assert len(lines) <= 24
+    assert lines[0].split() == ["SIMULATED", "gpt4_collie", "collie", "gpt-4"]
+    assert row(lines, "pass rate").startswith("pass rate 0.5125 ± 0.0229 (95% ")
+    assert row(lines, "first answers") == "first answers 0.5000 ± 0.0100"
+    assert row(lines, "attempts") == "attempts 898 ok, 2 error in up to 2 rounds"
+    assert row(lines, "calls") == "calls 900, 123,456 tokens in, 7,890 out, cost $12.35"
+    assert row(lines, "structure") == "structure n rate ± s.e. 95%"
+    assert sum("builtin" in line or line.startswith(" x") for line in lines) == 0, "one table"
+
+
+def test_the_summary_says_what_is_missing_and_what_may_mislead() -> None:
+    rate = msgspec.structs.replace(metrics().overall, missing=120, pass_rate_errors_as_failures=0.4)
+    part = metrics(overall=rate, complete=False, n_samples=30, n_planned=30, n_owed=25)
+    lines = rendered(run_summary(msgspec.structs.replace(part, from_cache=True)), 120)
+    assert row(lines, "not judged") == "not judged 120 samples, pass rate if all failed 0.4000"
+    assert lines[0].startswith("INCOMPLETE")
+    assert any(line.startswith("INCOMPLETE ") and "5 of 30 samples" in line for line in lines[1:])
+    assert row(lines, "pass rate").startswith("pass rate so far")
+    full = rendered(run_document(msgspec.structs.replace(part, from_cache=True)), 120)
+    cached = [line for line in lines if "from the cache" in line]
+    assert cached == [line for line in full if "from the cache" in line] != []
+
+
+def test_the_summary_shows_scores_before_groups() -> None:
+    lines = rendered(run_summary(metrics(scores={"quality": measured(0.1)})), 120)
+    assert row(lines, "quality").startswith("quality")
+    assert not any("structure" in line for line in lines)

@@ -121,6 +121,7 @@ def test_a_fence_with_another_word_alone_holds_that() -> None:
     [
         ({"regex": r"answer is (\w+)"}, "The answer is a. The answer is b.", "a"),
         ({"regex": r"answer is (\w+)", "take": "last"}, "The answer is a. The answer is b.", "b"),
+        ({"regex": [r"Result: (.+)", r"\((\w)\)"], "take": "last"}, "Result: (B) or so", "B"),
         ({"regex": r"ANSWER is (\w+)", "ignore_case": True}, "The answer is a.", "a"),
         ({"regex": [r"^(\d+)$", r"is (\d+)"]}, "It is 4", "4"),
         ({"regex": r"\d+"}, "It is 42.", "42"),

@@ -125,6 +125,7 @@ KNOWN = Reasoning()
         ("Hm.◁/think▷Yes.", "Yes.", "Hm."),
         ("The tag is `</think>`. Hm.</think>Yes.", "Yes.", "The tag is `</think>`. Hm."),
         ("Use `x </think>` here. Hm.</think>Yes.", "Yes.", "Use `x </think>` here. Hm."),
+        ("Use `x </think> here.\nHm.</think>Yes.", "Yes.", "Use `x </think> here.\nHm."),
         ("Hm.\n```python\nprint(1)\n</think>\nYes.", "Yes.", "Hm.\n```python\nprint(1)"),
         ("Hm\n</think>\n\nYes.", "Yes.", "Hm"),
         ("Hm </think>\nYes.", "Yes.", "Hm"),

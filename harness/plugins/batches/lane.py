@@ -170,6 +170,7 @@ class BatchLane(LaterCalls):
         if tag is None:
             await self._admit(key, waiting)
         else:
+            await self._ledger.adopt(tag)
             self._attached[key] = waiting
         self._arrived_at = self.clock()
         self._wake.set()

@@ -9,22 +9,26 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from harness.calls.database import Statement, Write
+from harness.calls.database import CREATING as CREATING
+from harness.calls.database import Statement, Write, batch_copy
 from harness.calls.reply_cache import Payment, ReplyCache, payment_row, reply_row
 from harness.records import Decoding, Origin, Reply, Request, account_of, encodable
+from harness.store.files import make_folder, replacing
 
 NOT_CREATED = "not created"  # the status of a batch that was put off: its calls are in others
-PREPARING, CREATING, CANCELLING = "preparing", "creating", "cancelling"
-"""Statuses of a batch: not requested yet, requested with an uploaded file, being cancelled."""
+PREPARING, CANCELLING = "preparing", "cancelling"
+"""Statuses of a batch: not requested yet, being cancelled. `CREATING`: requested with a file."""
 UPLOADING = "uploading"
 """The status of a batch whose creation may have been requested, and whose file may not exist.
 
 Earlier versions use no other status until the id is known. Without a file, it replaces `CREATING`.
 """
+_LOST_S = 2 * 86_400  # before which a batch whose row was lost has hardly been created
 _COLUMNS = (
     "tag, id, backend, endpoint, model, section, run, created, ended, status, requests, bytes, "
     "done, failed, usd"
@@ -142,11 +146,40 @@ class BatchLedger:
             await self._free(tag, keys)
             lost = ("DELETE FROM batch_calls WHERE tag = ?", [tag])
             await self.replies.write(Write((), (), [lost]))
+        await self._copy(tag)
 
-    def created(self, tag: str, batch: str) -> asyncio.Future[None]:
+    async def created(self, tag: str, batch: str) -> None:
         """Record the provider's id of a batch, and that the batch is in progress."""
         statement = "UPDATE batches SET id = ?, status = 'in progress' WHERE tag = ?"
-        return self.replies.write(Write((), (), [(statement, (batch, tag))]))
+        await self.replies.write(Write((), (), [(statement, (batch, tag))]))
+        await self._copy(tag)
+
+    async def _copy(self, tag: str) -> None:
+        """Copy a batch's rows beside the cache, so that they survive if that is damaged."""
+        [batch] = recorded_batches(self.replies, "WHERE tag = ?", tag)
+        if batch.id is None:
+            batch = batch._replace(status=CREATING)
+        query = "SELECT key, tag, run, usd, logprobs FROM batch_calls WHERE tag = ?"
+        calls = self.replies.read(query, [tag])
+        content = msgspec.msgpack.encode((batch, calls))
+        await asyncio.to_thread(_write_copy, batch_copy(self.replies.path, tag), content)
+
+    async def adopt(self, tag: str) -> None:
+        """Record a batch again if a damaged cache has lost its row, but not those of its calls.
+
+        The batch is then looked for like any other whose id was lost.
+        """
+        if recorded_batches(self.replies, "WHERE tag = ?", tag):
+            return
+        calls = self.calls(tag)
+        if not calls:
+            return
+        row = (tag, *self._place, b"{}", calls[0].run, time.time() - _LOST_S, CREATING, len(calls))
+        insert = (
+            "INSERT OR IGNORE INTO batches (tag, backend, endpoint, model, section, run, created, "
+            "status, requests, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)"
+        )
+        await self.replies.write(Write((), (), [(insert, row)]))
 
     def set_progress(self, tag: str, done: int, failed: int) -> asyncio.Future[None]:
         """Record how many requests of a batch have been answered, and how many failed."""
@@ -202,6 +235,7 @@ class BatchLedger:
         ending: list[Statement] = [(calls, [tag]), (statement, [time.time(), status, tag])]
         await self._free(tag, keys)  # first: nobody would release the claims of forgotten calls
         await self.replies.write(Write((), (), ending))
+        batch_copy(self.replies.path, tag).unlink(missing_ok=True)
 
     async def _free(self, tag: str, keys: Sequence[str]) -> None:
         if self.replies.shared is not None and keys:
@@ -210,6 +244,12 @@ class BatchLedger:
     def mark(self, tag: str, status: str) -> asyncio.Future[None]:
         """Record the status of a batch that has not ended."""
         return self.replies.write(Write((), (), [mark(tag, status)]))
+
+
+def _write_copy(copy: Path, content: bytes) -> None:
+    make_folder(copy.parent)
+    with replacing(copy) as temporary:
+        temporary.write_bytes(content)
 
 
 def mark(tag: str, status: str) -> Statement:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from harness.calls.database import is_damage, mark
+from harness.calls.database import NAME, is_damage, mark
 from harness.cli.options import JsonFormat, agreed
 from harness.cli.verbs import VerbGroup
 from harness.config.settings import Settings
@@ -65,7 +65,8 @@ def stats(form: JsonFormat = "table") -> None:
         runs = 0
         usd = 0.0
         if file.execute("SELECT 1 FROM sqlite_master WHERE name = 'payments'").fetchone():
-            paid = file.execute("SELECT count(DISTINCT run), total(usd) FROM payments")
+            query = "SELECT count(DISTINCT run), total(usd) FROM payments WHERE run NOT LIKE ?"
+            paid = file.execute(query, [f"{NAME}%"])
             runs, usd = paid.fetchone()
     replies = f"{sum(row.replies for row in rows):,}"
     facts = {"file": str(path), "size": size_text(_size(path)), "replies": replies}

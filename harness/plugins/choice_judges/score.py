@@ -75,6 +75,13 @@ _LATER_NUMBER = re.compile(
 )
 """Matches a number that is no ordinal and counts nothing."""
 _SCALE = re.compile(r"(?:/|\b(?:of|to|von|bis|sur|de|out))\s*\Z", re.IGNORECASE)
+_ANY_SCORE = re.compile(r"\b(?:an?|any|each|every|no)\s+(?:\w+\s+){0,2}\Z", re.IGNORECASE)
+_ON_CONDITION = re.compile(
+    r"\s*(?:/\s*[0-9]+\s*)?(?:only\s+(?:for|if|when|with|to)|if|unless|requires?|means"
+    r"|is\s+(?:only|for|reserved|given))\b",
+    re.IGNORECASE,
+)
+"""Matches what follows a number in a remark on the scale: a score of 10 is reserved for …"""
 _CONJUNCTION = re.compile(r"\b(?:so|and|thus|therefore|hence)\b", re.IGNORECASE)
 
 
@@ -155,7 +162,7 @@ class NumberJudge(PromptJudge):
         clause = _CONJUNCTION.split(text[: match.start()][-LONGEST_CLAUSE:])[-1]
         if is_quoted(text, match.start()) or is_withdrawn(clause, len(clause)):
             return None
-        if number is None:
+        if number is None or _ANY_SCORE.search(clause) or _ON_CONDITION.match(text, end):
             return None
         for score in statements(text, SCORE):
             is_stated = _RATED.match(score.text) or (score.named and _WORD.fullmatch(score.text))

@@ -34,6 +34,7 @@ from harness.scoring.conclusions import (
     statements,
     undecided,
     unquoted,
+    without_struck_out,
 )
 from harness.scoring.reasoning import without_reasoning
 
@@ -193,7 +194,7 @@ class ChoiceExtraction(OptionNames):
             Unparseable: If the reply names no option, or several without choosing one, or if what
                 it announces last is not an option.
         """
-        text = self._with_letters(without_reasoning(text))
+        text = self._with_letters(without_struck_out(without_reasoning(text)))
         text = first_turn(text, self._is_answered)
         letters = self._chosen(self._prepared(unquoted(text)))
         if letters is None:

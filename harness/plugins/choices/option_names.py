@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from string import ascii_uppercase
 from typing import NamedTuple
 
-from harness.scoring.conclusions import ASIDE, CROSSES, is_quoted, is_retracted, plain
+from harness.scoring.conclusions import (
+    ASIDE,
+    CORRECTION,
+    CROSSES,
+    is_quoted,
+    is_retracted,
+    plain,
+)
 
 LONGEST_STATEMENT = 120  # characters of a sentence that names the only option
 WHOLE = (  # after a letter that is not part of a longer name, such as C++, C-14, B.C. or A's
@@ -34,17 +41,6 @@ KIND = (
 _OF_A_KIND = re.compile(rf"\b(?:{KIND})s?(?:\s+(?:is|was)|\s*:)?\s+\Z", re.I)
 _INITIAL = re.compile(r"\.\s(?!(?:The|It|Its|This|That|Because|Since|As|In|A|An|I)\b)[A-Z][a-z]")
 _CAPITALISED = re.compile(r"\b[A-Z][\w.]*\s\Z")
-_CORRECTION = re.compile(
-    r"(?:(?<=[.,;:!…\n(—\u2013-])|(?<=[.,;:!…—\u2013-]\s)|(?<=[。\uff0c\uff01\uff1b、]))"
-    r"(?:(?:but|or|oh|ah|well),?\s+)?"
-    r"(?:(?:wait|edit|update|actually|hmm+|scratch\s+that|(?:or\s+)?rather(?!\s+than)|on\s+(?:second\s+thoughts?|reflection)"
-    r"|correction|sorry|pardon|oops|I\s+mean[t]?|let\s+me\s+correct|hold\s+on|my\s+(?:mistake|bad|error)"
-    r"|I\s+(?:was\s+wrong|misread|made\s+an?\s+(?:mistake|error))|changed\s+my\s+mind|(?:er+m?|u[hm]+)(?=\s*[,.…\u2014\u2013-])|(?:re-?|double[\s-])check\w*|let\s+me\s+(?:re|double)"
-    r"|korrektur|perdón|corrección|désolée?|plutôt|en\s+fait|en\s+realidad|na\s+verdade|eigentlich)\b"
-    r"|(?:no|nein|non|não|нет)\s*[,.:;!—\u2013]|不对|不對|更正|纠正|不[\uff0c,。]|いや|訂正|아니)"
-    r"|(?<=\s)or\s+rather\b",
-    re.I,
-)
 PREFERRED = re.compile(
     r"\s*(?:[.!;)\]。\uff01\uff1b]|\n|\Z|です|だ|(?:is|seems)\s+(?:better|best|right|correct|the)\b)"
 )
@@ -176,7 +172,7 @@ class OptionNames:
     def _corrected(self, text: str, start: int, letter: str) -> str:
         """Return the letter that corrects a choice at an offset, "" if unclear, or the choice."""
         mentions = self._mentions(text)
-        marks = [match.end() for match in _CORRECTION.finditer(text, start)]
+        marks = [match.end() for match in CORRECTION.finditer(text, start)]
         if not marks:
             return "" if _is_contradicted(text, start, letter, mentions) else letter
         last = next(

@@ -373,7 +373,7 @@ def _t_test(
         if p_value >= ALPHA:
             ci95 = min(ci95[0], 0.0), max(ci95[1], 0.0)
     detectable: float | None = reach(degrees) * stderr
-    if pairs.verdicts and reach(degrees) * stderr > 1:
+    if (pairs.verdicts or pairs.shares) and reach(degrees) * stderr > 1:
         detectable = None
     needed = None
     if difference:

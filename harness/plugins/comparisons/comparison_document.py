@@ -200,7 +200,7 @@ def details(
         name = "Cohen's h" if overall.verdicts else "d_z"
         yield f"Effect size {name} {overall.effect:+.3f}."
     if overall.stderr and overall.p_value is not None:
-        often = "in about 80% of cases (in simulations: 75 to 87%)"
+        often = "in about 80% of cases (in simulations: 70 to 87%)"
         detected = f"detects no difference {often}"
         if overall.detectable is not None:
             detected = f"detects a true difference of {size(overall.detectable)} {often}"

@@ -403,5 +403,8 @@ def _differences(filled: Sequence[FilledRun], shown_keys: set[str]) -> Iterator[
         }
         task_variants = by_task.setdefault(run.variant.metrics.task, [])
         task_variants.append(replace(run.variant, settings=hidden))
+    notes: list[str] = []
     for variants in by_task.values():
-        yield from run_differences.differing(variants[0], variants[1:])
+        notes += run_differences.differing(variants[0], variants[1:])
+    notes += run_differences.unequal_tries([run.variant for run in filled])  # of all settings
+    yield from dict.fromkeys(notes)

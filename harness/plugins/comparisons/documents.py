@@ -105,8 +105,8 @@ def _notes(ablation: Ablation) -> list[str]:
     ]
     if unlike:
         notes.append(
-            "The groups have unequal sizes. With equal weight of instances, as in harness compare, "
-            f"the differences are: {', '.join(unlike)}."
+            "The groups have unequal sizes. Without equal weight of the groups, as in harness "
+            f"compare, the differences are: {', '.join(unlike)}."
         )
     if any(row.mean is not None and not row.same_groups for row in ablation.rows):
         notes.append(

@@ -67,7 +67,7 @@ def differing(
     unlike_runs = {name for names in unlike.values() for name in names}
     yield from _differing_inputs(baseline, variants, same_content, unlike_runs)
     yield from unequal([(variant.name, variant.metrics) for variant in (baseline, *variants)])
-    yield from _unequal_tries([baseline, *variants])
+    yield from unequal_tries([baseline, *variants])
 
 
 def _same_content(baseline: Variant, variant: Variant) -> bool:
@@ -147,7 +147,7 @@ def unequal(runs: Sequence[tuple[str, Metrics]]) -> Iterator[str]:
             )
 
 
-def _unequal_tries(runs: Sequence[Variant]) -> Iterator[str]:
+def unequal_tries(runs: Sequence[Variant]) -> Iterator[str]:
     """Yield a hint for a run measured by single samples if another run has several rounds."""
     several = [run.name for run in runs if (run.settings.get("rounds.max") or 1) > 1]
     for run in runs:

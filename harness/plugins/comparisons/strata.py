@@ -16,7 +16,10 @@ from harness.analysis.clustered import (
     kish_size,
 )
 
-SMALL_GROUP = 6  # clusters below which a group's own variance is too uncertain (`mean_of_groups`)
+# Clusters below which a group's own variance is too uncertain, and below which that of a group
+# whose clusters agree is (`mean_of_groups`).
+FEWEST = 6
+SMALL_GROUP = 20
 
 
 def mean_of_groups(
@@ -73,13 +76,14 @@ def mean_of_groups(
     size = np.bincount(of_cluster)
     separate = np.bincount(term[first_value]) == 1  # neither merged nor the pooled single clusters
     donor_degrees = np.where(separate & (size > 1), f, 0)
-    small = separate & (size < SMALL_GROUP)
+    small = separate & (size < np.where(v > 0, FEWEST, SMALL_GROUP))
     if donor_degrees.any() and small.any():
         pooled = (v * size * donor_degrees).sum() / donor_degrees.sum()
         borrowed = (pooled / size[small]).sum()
         if borrowed > v[small].sum() * (1 + 1e-9):
             v = np.append(v[~small], borrowed)
             f = np.append(f[~small], donor_degrees.sum())
+    weights = 1 / np.bincount(group)[group]
     free = v.sum() ** 2 / (v**2 / (f + 2)).sum() - 2 if v.any() else f.sum()
     return Estimate(
         mean,
@@ -88,8 +92,8 @@ def mean_of_groups(
         n_clusters=n_clusters,
         degrees=float(np.clip(free, f.min(), f.sum())),
         informative=float(informative_degrees(squares, np.zeros(1, np.intp))[0]),
-        kish=kish_size(clusters, 1 / np.bincount(group)[group]),
-        largest=float(n) if np.isin(values, (0, 1)).all() else inf,
+        kish=kish_size(clusters, weights),
+        largest=kish_size(np.arange(n), weights) if np.isin(values, (0, 1)).all() else inf,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from harness.calls.database import LOCKED_S
 from harness.calls.prompt_cache import SharedBeginnings
+from harness.calls.reply_cache import CacheDamaged, ReplyCache
 from harness.config.settings import Settings
 from harness.engine.assessment import Assessment, assess, judged_outcomes, reply_outcome
 from harness.engine.job import Job
 from harness.engine.models import Model
 from harness.engine.plan import RunPlan, UnfinishedSample
-from harness.engine.session import open_cache, replies_path
+from harness.engine.session import replies_path
 from harness.engine.turns import as_of, most_turns, user_role
 from harness.ports import Task, overrides
 from harness.records import (
@@ -34,6 +36,8 @@ from harness.records import (
 
 if TYPE_CHECKING:
     from harness.engine.judges import JudgeModel
+
+logger = logging.getLogger("harness")
 
 CHARACTERS_PER_TOKEN = (6.0, 2.5)  # the usual range, from plain English to code
 # Tokens of the chat template, as OpenAI counts them. Some providers count none.
@@ -495,6 +499,11 @@ def cached_replies(
         yield lambda _: None
     else:
         # Looking up each call in a team's database would take minutes.
-        local = settings.model_copy(update={"cache_url": None})
-        with open_cache(local) as replies:
+        try:
+            replies = ReplyCache(replies_path(settings), restore=None)
+        except CacheDamaged as damaged:
+            logger.warning(f"{damaged} The estimate counts no cached reply.")
+            yield lambda _: None
+            return
+        with replies:
             yield partial(replies.get, wait_s=LOCKED_S)

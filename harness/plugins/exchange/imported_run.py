@@ -126,9 +126,11 @@ def judged(
     def score(name: str, imported: FoundScore) -> Score:
         if imported.value is None:
             return Score(None, None, imported.reason, imported.details)
-        passed = imported.value == 1 if name in verdicts else None
+        if name not in verdicts:  # a count may happen to be 0 or 1 everywhere
+            share = is_accuracy(name) and 0 <= imported.value <= 1
+            return Score(imported.value, None, imported.reason, imported.details, share=share)
         value = bool(imported.value) if name in binary else imported.value
-        return Score(value, passed, imported.reason, imported.details)
+        return Score(value, imported.value == 1, imported.reason, imported.details)
 
     attempts = []
     for (where, attempt), imported_scores in rows:
@@ -184,6 +186,8 @@ def write_run(root: Path, name: str, source: Path, imported: Imported) -> RunFol
         _fill(folder, source, imported)
         try:
             folder.read_config()
+            # Without states, a run that is not complete would be taken for one that lost lines.
+            folder.update_manifest({KEY: file_states(folder.path, (*GROWING, *SETTINGS))})
             write_whole(folder.metrics, to_json(measure(folder)))
             names = (*GROWING, *SETTINGS, *RESULTS)
             folder.update_manifest({KEY: file_states(folder.path, names)})

@@ -82,12 +82,30 @@ def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
     first = documents[0] if documents else None
     simulated = bool(first and first.simulated) or results.get("model_source") == "dummy"
     samples = 1 + max((document.sample for document in documents), default=0)
+    missing = _evaluated(results, task) - len(distinct)
+    progress: dict[str, int] = {}
+    notes = []
+    if missing > 0:
+        progress = {"samples": len(documents) + missing * samples, "owed": missing * samples}
+        notes.append(
+            f"Incomplete: {path.name} has {len(distinct):,} documents, but lm-eval's results say "
+            f"that {len(distinct) + missing:,} were evaluated."
+        )
     return Imported(
         format="lm-eval",
         config=imported_run.config(task, model, samples, first.decoding() if first else {}),
-        manifest=imported_run.manifest(task, model, data, measure, simulated=simulated),
+        manifest=imported_run.manifest(task, model, data, measure, simulated=simulated, **progress),
         attempts=attempts,
+        notes=notes,
     )
+
+
+def _evaluated(results: Mapping[str, Any], task: str) -> int:
+    """Return the number of a task's documents that lm-eval's results state, or 0 if none."""
+    counts = results.get("n-samples")
+    count = counts.get(task) if isinstance(counts, dict) else None
+    effective = count.get("effective") if isinstance(count, dict) else None
+    return effective if isinstance(effective, int) and effective < 1 << 31 else 0
 
 
 def _documents(path: Path) -> list[_Line]:

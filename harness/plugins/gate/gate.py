@@ -3,9 +3,8 @@
 A minimum is met if the whole interval of the figure is at or above it, and broken if the whole
 interval is below it. For a maximum, the reverse holds. Otherwise there are too few instances to
 tell. With 95% intervals, a figure whose true value is exactly at its bound is called broken in at
-most 5% of runs (in simulations, 6.5% in the worst case: few prompts with many samples of each).
-With several decisions, the intervals are widened (Bonferroni) to keep this for all of them
-together.
+about 2.5% of runs (in simulations, 3.1% at most, with a standard error of 0.35%). With several
+decisions, the intervals are widened (Bonferroni) to keep 5% for all of them together.
 
 Samples without a verdict do not count in a figure. A run that has too many of them does not pass.
 """

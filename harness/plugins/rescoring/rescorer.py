@@ -36,7 +36,7 @@ from harness.engine.job import Job, ScoredAgain
 from harness.engine.plan import prompt_hash
 from harness.engine.reasoning import Answers, RecordedReasoning
 from harness.engine.resolving import build_task
-from harness.engine.turns import RecordedRounds, answered, user_role, user_turn
+from harness.engine.turns import RecordedRounds, answered, most_turns, user_role, user_turn
 from harness.errors import DataMissing, RunConflict, option
 from harness.plugins.rescoring.verdict_changes import (
     GONE,
@@ -59,6 +59,7 @@ from harness.store.judgement_index import judgements_at
 from harness.store.judgements import Judgement, verdict_over
 from harness.store.run_folder import JUDGEMENTS
 
+LOST_TURNS = "attempts.jsonl lacks an earlier turn of the conversation"
 LOST_MARKS = (
     "model.reasoning has fewer marks than before, and the run does not record whether the "
     "reasoning of its answers was between these marks in the reply or came from the provider "
@@ -249,7 +250,12 @@ def _assessing(
     recorded: RecordedRounds,
     assess: Callable[[Instance[Any], Reply], Assessment],
 ) -> AttemptAssessor:
+    is_conversation = most_turns(task, instance) > 1
+
     def assess_attempt(attempt: Attempt, reply: Reply) -> Assessment:
+        n_before = len(recorded.rounds(attempt.instance, attempt.sample, before=attempt.round))
+        if is_conversation and n_before < attempt.round - 1:
+            return Assessment(attempt.outcome, None, {}, LOST_TURNS)
         turn = answered(task, instance, attempt, recorded)
         if attempt.outcome == "crashed":
             return crashed(task, turn, attempt.error or "")

@@ -6,16 +6,34 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, ClassVar
+
+from typing_extensions import override
 
 from harness.errors import ConfigError, Unparseable
 from harness.plugins.short_answers.final_numbers import read_number
 from harness.plugins.short_answers.json_objects import final_object
+from harness.plugins.short_answers.numbers import only_number
 from harness.records import encodable
-from harness.scoring.conclusions import first_turn, has_other_answer
-from harness.scoring.extraction import ExtractionKind, checked_take
+from harness.scoring.conclusions import first_turn, has_other_answer, without_struck_out
+from harness.scoring.extraction import ExtractedValue, ExtractionKind, checked_take
 from harness.scoring.patterns import Take
 from harness.scoring.reasoning import without_reasoning
+
+
+class ExtractedNumber(ExtractedValue):
+    """A number in the notation of `NumberExtraction`, equal to the same number in any notation."""
+
+    __slots__ = ()
+
+    @override
+    def equals(self, target: str) -> bool:
+        """Return whether a target is the same number, without words: 1200 and 1,200."""
+        return _WORD.search(target) is None and only_number(target) == Decimal(self)
+
+
+_WORD = re.compile(r"[^\W\d_]")
 
 
 @dataclass(frozen=True)
@@ -25,14 +43,15 @@ class NumberExtraction:
     take: Take
     expects: ClassVar[tuple[str, ...]] = ()
 
-    def read(self, text: str) -> str:
+    def read(self, text: str) -> ExtractedNumber:
         """Return the number as text.
 
         Raises:
             Unparseable: If the reply has no number, or if the deciding one is unreadable.
         """
         number = read_number(without_reasoning(text), self.take)
-        return format(number, "f") if abs(number.adjusted()) < 100 else str(number)
+        written = format(number, "f") if abs(number.adjusted()) < 100 else str(number)
+        return ExtractedNumber(written)
 
     def write(self, answer: str) -> str | None:
         """Return the answer unchanged, or None if `read` would find no number in it."""
@@ -69,13 +88,14 @@ class JsonExtraction:
     def read(self, text: str) -> str:
         """Return the value of the key: a string unchanged, any other value as JSON.
 
-        A list or an object is returned as a `JsonCollection`.
+        A number is returned as an `ExtractedNumber`, and a list or an object as a `JsonCollection`.
 
         Raises:
             Unparseable: As in `final_object`, if the value is missing, null, too large or deep, or
                 if the reply then states another one outside the object.
         """
-        text = first_turn(without_reasoning(text), lambda before: "{" in before)
+        text = without_struck_out(without_reasoning(text), "{")
+        text = first_turn(text, lambda before: "{" in before)
         chosen = final_object(text, self._take)
         value: Any = chosen.value
         for key in self._path:
@@ -93,6 +113,8 @@ class JsonExtraction:
             raise Unparseable("The reply states another answer after its last JSON object.")
         if isinstance(value, str):
             return json_text
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return ExtractedNumber(json_text)
         return JsonCollection(json_text) if isinstance(value, (list, dict)) else json_text
 
     def _is_replaced(self, rest: str, answer: str) -> bool:

@@ -13,8 +13,6 @@ decides.
 '10'
 """
 
-# ruff: noqa: RUF001 (letters of many scripts)
-
 from __future__ import annotations
 
 import re
@@ -24,16 +22,14 @@ from typing import NamedTuple
 
 from harness.errors import Unparseable
 from harness.plugins.short_answers.numbers import (
-    Numeral,
     first_or_last,
     numerals,
-    numerals_in_place,
     without_list_marks,
 )
+from harness.plugins.short_answers.results import AT, NAME, is_result
 from harness.scoring.conclusions import (
     ABOUT_ANSWER,
     ANSWER,
-    LONGEST_CLAUSE,
     LONGEST_SENTENCE,
     first_turn,
     is_aside,
@@ -42,12 +38,11 @@ from harness.scoring.conclusions import (
     is_retracted,
     undecided,
     unmarked,
+    without_struck_out,
 )
 from harness.scoring.patterns import Take
 
-ROUNDING = Decimal("0.01")  # maximum relative difference between a value and its rounding
 LONGEST_WORD = 5  # characters of a short statement in a script without spaces
-MOST_EARLIER = 100  # numbers of a reply among which the result of an equation is looked for
 LONGEST_END = 400  # characters of the end of a reply in which rivals are looked for
 
 _DIGIT = re.compile(r"\d")
@@ -64,6 +59,7 @@ def read_number(text: str, take: Take) -> Decimal:
     """
     if take == "first":
         return first_or_last(without_list_marks(text), take)
+    text = without_struck_out(text)
     turn = first_turn(text, lambda before: _DIGIT.search(before) is not None)
     is_continued = len(turn) < len(text)
     conclusion = _conclusion(turn)
@@ -75,7 +71,7 @@ def read_number(text: str, take: Take) -> Decimal:
     for rival in conclusion.rivals:
         if any(numeral.value != value for numeral in numerals(rival)):
             raise Unparseable("It is uncertain which of the answer's numbers is final.")
-    if conclusion.calculation and not _is_result(conclusion.calculation):
+    if conclusion.calculation and not is_result(conclusion.calculation):
         raise Unparseable("The answer has several numbers, and none is stated as its result.")
     last_digit = max((digit.end() for digit in _DIGIT.finditer(text, 0, end)), default=end)
     first_digit = len(text[:last_digit].rstrip("0123456789.,"))
@@ -160,12 +156,18 @@ _EQUATION = re.compile(  # before the last number
     r"(?:[=≈]|\bwhich\s+is\b|\bnot\b.{1,40}\bbut\b)[^\w=]*\d(?:[\d.,]*\d)?\D*\Z"
 )
 _REMARK = re.compile(  # the beginning of a remark, which continues to the end of the reply
-    r"(?:^|(?<=[.!?]\s)|(?<=。))[#>\- ]{0,8}(?:(?:explanation|reason\w*|rationale|steps?"
+    r"(?:(?:^|(?<=[.!?]\s)|(?<=。))[#>\- ]{0,8}|(?P<within>(?<=[,;]\s))(?:which\s+)?)(?:(?P<proof>"
+    r"(?:(?:(?:we|you|I|this|it)(?:\s+can)?|to|let\s+me|let['\u2019]?s)\s+)?(?:(?:double|sanity)[\s-]?)?"
+    r"(?:(?P<insertion>plug|substitut|einsetzen|подстав|代入)|check|verif(?:y|ies|ied|ying|ication)\b|confirm|satisf|proof\b"
+    r"|test(?:s|ing)?\b|indeed\b|as\s+a\s+check\b|vérifi|comprob|verifich|verificando|检验|檢驗)"
+    r"(?=[^\n]{0,200}=)(?!(?s:.{0,400}?)(?:\b(?:so|thus|therefore|hence|asks?|but|however|question"
+    r"|wrong|incorrect|mistake|error|actually|wait|instead)\b|[≠✗✘✖❌])))"
+    r"|(?(within)(?!))(?:(?:explanation|reason\w*|rationale|steps?"
     r"|calculation|breakdown|sources?|references?|confidence|certainty|probability|erklärung|explication"
     r"|explicación|解释|説明|설명|(?P<check>(?:double[\s-]?)?check|verif\w*|v[eé]rification|notes?"
     r"|prob[ea]|comprobación|проверка|验证|驗證|验算|驗算|検算|검산))\b[\w ]{0,20}(?::|\n)"
     r"|here\s+(?:is|are)\b|(?:please\s+)?note\s+that\b"
-    r"|(?:let\s+me|to|we\s+can|let['\u2019]?s)\s+(?:double[\s-]?)?(?:check|verify)\b)",
+    r"|(?:let\s+me|to|we\s+can|let['\u2019]?s)\s+(?:double[\s-]?)?(?:check|verify)\b))",
     re.I | re.M,
 )
 _DOUBTFUL = re.compile(
@@ -177,6 +179,12 @@ _ASIDES = re.compile(
     r"|\((?!(?:or|and|oder|und|ou|et|o|y|e)\b)[^()=\n]{1,200}\)",
     re.I,
 )
+_ARGUMENT = re.compile(rf"{AT}[-\u2212]?\d[\d.,]*", re.I)
+_WITH_ARGUMENT = re.compile(rf"\d[^\d\n]{{0,40}}?(?P<argument>{_ARGUMENT.pattern})", re.I)
+_NAMED_END = re.compile(  # an equation that names what it computes: y = 10 - 4 = 6
+    rf"(?:[,;:!?.\n]\s|\b(?:so|then|get|and)\s)\W{{0,6}}{NAME}\s?="
+    r"(?:[^,;:!?.\n]|\.(?=\d))*\.?\W*\Z"
+)
 _SEVERAL_EQUATIONS = re.compile(
     r"=[^=,;]{0,40}\d[^=]{0,40}(?:[,;]|\\quad|\b(?:and|or)\b)[^=]{0,40}="
 )
@@ -185,6 +193,9 @@ _OPENING_NUMBER = re.compile(  # 8, and below it "Explanation: …"
     r"(?=[#*_>\- ]{0,8}(?:explanation|reason(?:ing)?|rationale|erklärung|begründung|explication"
     r"|explicación|解释|説明|설명)[*_]{0,2}[ ]?[:\uff1a\n])",
     re.I,
+)
+_ALONE = re.compile(  # a number on a line of its own, before a check
+    r"(?:\A|\n)[^\w\n]*\d[\d.,]*+[^\w\n]*(?:[^\W\d_]+[^\w\n]*)?\n\s*\Z"
 )
 _RESULT = re.compile(r"=([^=\d\n]{0,10}\d[\d.,]*)(?![^\n=]{0,40}=)")
 
@@ -231,11 +242,14 @@ def _conclusion(text: str) -> _Conclusion:
         results = _RESULT.findall(text, opening.end())
         return _Conclusion(text, opening.end(), results[-1:])
     start = announcements[-1].end() if announcements else 0
-    remarks = [
-        match.start()
-        for match in _REMARK.finditer(plain_text, start)
-        if match["check"] or announcements
-    ]
+    is_named = _NAMED_END.search(text[-LONGEST_SENTENCE:]) is not None
+    remarks = []
+    for match in _REMARK.finditer(plain_text, start):
+        is_proof = match["proof"] is not None and not (match["insertion"] and is_named)
+        if is_proof and _ALONE.search(text[max(0, match.start() - LONGEST_END) : match.start()]):
+            return _Conclusion(text, match.start(), (), is_announced=False)
+        if is_proof or match["check"] or announcements:
+            remarks.append(match.start())
     rivals = _rivals(text, remarks[-1] if remarks else len(text))
     text = without_list_marks(text)
     return _Conclusion(text, len(text), rivals, is_announced=False, calculation=text)
@@ -261,10 +275,14 @@ def _announced(text: str, announcement: re.Match[str]) -> _Conclusion:
     end = announcement.end()
     stated = announcement["stated"]
     remark = _REMARK.search(plain_text, end)
+    argument = _WITH_ARGUMENT.search(plain_text, announcement.start("stated"), end)
+    if argument is not None:
+        end = argument.start("argument")
+        stated = plain_text[announcement.start("stated") : end]
     rest = text[end:]
     if remark is not None and not _DOUBTFUL.search(plain_text, remark.start()):
         rest = text[end : remark.start()]
-    rest = _ASIDES.sub(" ", rest)
+    rest = _ASIDES.sub(" ", _ARGUMENT.sub(" ", rest))
     if _EQUATION.search(stated):
         return _Conclusion(text, end, [rest], calculation=without_list_marks(stated))
     return _Conclusion(text, end, [rest, stated])
@@ -347,209 +365,3 @@ def _rivals(text: str, remark: int) -> list[str]:
     if remark < len(text) and "\n\n" not in text[remark:].strip():  # it ends the text
         searches.append(_BEFORE_CHECK.search(text[:remark][-LONGEST_END:]))
     return [match[1] for match in searches if match]
-
-
-# Whether the last of several numbers is the result
-
-_SENTENCE_END = re.compile(r"(?:[.!?](?=[\s*_)\"'])|[。।؟])[*_)\"' ]*|\n")
-_LABEL = re.compile(  # the number of a step or of a part, before which nothing else stands
-    r"(?:^|[\n.!?:]\s*)\W*(?:(?:step|part|case|schritt|teil|étape|paso|passo|stap"
-    r"|шаг)[ ]#?|第[ ]?)\Z",
-    re.I,
-)
-_BULLET = re.compile(r"[ \t]*(?:[-•+]|\*(?!\*)|\d+[.)])[ \t]")
-_BARE = re.compile(r"[^\w\n]*(?:[^\W\d_]+[^\w\n,;:]*){0,3}")  # a unit after the number
-_OPEN = r"(?:[\s*_`\"'$(\[{~#>]|\\[(\[]|\\[A-Za-z]+\{|[✓✔✅])*"
-_FILL = (
-    rf"(?:{_OPEN}(?:only|just|exactly|precisely|a\s+total\s+of|equal\s+to|genau|exactement|exactamente"
-    rf"|rund|always|also|now|still|then|the|therefore|thus|US|[A-Z]{{3}})\b)*{_OPEN}"
-)
-_APPROXIMATELY = re.compile(
-    r"(?:\b(?:about|around|roughly|approximately|approx|nearly|almost|etwa|ungefähr|rund|circa|ca|environ"
-    r"|unos|unas|aproximadamente|cerca|около|примерно|około|yaklaşık)\b|[≈~约約]|약)[^\w]*\Z",
-    re.I,
-)
-_EQUALS = re.compile(rf"(?:[=≈→⇒]|,?\s*\bwhich\s+(?:is|equals)\b)(?P<fill>{_FILL})\Z")
-_OPERATOR = re.compile(r"[-+\u2013\u2212*/×÷·^%]|\b(?:times|plus|minus|of|by)\b")
-_ANOTHER_TERM = re.compile(r"[,;:+×÷!]|[ ][-\u2013\u2212/][ ]|[ ][A-Za-z][ ]?\Z")  # after a number
-_IS = re.compile(
-    r"(?:\b(?:is|are|be|equals|becomes|ist|sind|beträgt|betragen|est|sont|es|son|é|são|è|sono|равно|равна"
-    r"|равен|составляет|jest|wynosi|är|er|là|adalah)\b|[是为為はก]|等[于於]|कल|है|כן|הוא|هو|هي|คอ)"
-    rf"{_FILL}\Z",
-    re.I,
-)
-_POINTS = re.compile(  # to what has already been said: a conversion
-    r"\b(?:that|this|which|these|those|das|dies|c|ce|cela|eso|esto|isso|это|dat|det)\b['\u2019]?\s*"
-    rf"(?:\w+\s+)?(?:s|is|are|ist|sind|est|sont|es|son|é|são|è)?{_FILL}\Z",
-    re.I,
-)
-_SO = re.compile(
-    r"\b(?i:so|therefore|thus|hence|consequently|daher|somit|folglich|deshalb|donc|luego|por\s+(?:lo\s+)?tanto"
-    r"|entonces|portanto|então|quindi|dunque|pertanto|dus|daarom|значит|поэтому|следовательно|więc|zatem"
-    r"|dolayısıyla|vậy|alltså|jadi)\b|\bAlso(?=\s+(?:hat|haben|ist|sind|bleib\w+|gibt|beträgt|kostet|braucht)\b)"
-    r"|所以|因此|故|よって|したがって|ゆえに|따라서|그러므로|इसलिए|इसलए|لذلك|إذن|ดงนน|לכן|[⇒∴]"
-)
-_TOTAL = re.compile(
-    r"\b(?:(?:sub)?totals?|totalling|altogether|sum|result|answer|leaves|leaving|remain(?:s|ing)?|in\s+all|final"
-    r"|comes?\s+(?:out\s+)?to|ends?\s+up\s+with|insgesamt|Gesamt\w*|Summe|Ergebnis|übrig|bleiben|bleibt|en\s+tout|somme|résultat|reste(?:nt)?"
-    r"|quedan?|sobran?|suma|resultado|restam|sobram|soma|totale|somma|risultato|restano|rimangono|totaal|som"
-    r"|итого|всего|осталось|остаётся|сумма|результат|łącznie|razem|suma|zostało|zostaje|toplam|tổng|còn)\b"
-    r"|[剩共]|合計|合计|总计|總計|残り|총|남|कल|مجموع|الإجمالي|รวม|เหลอ|[סך]ה\"?כ",
-    re.I,
-)
-_LEFT = re.compile(  # after the number
-    r"[^\w\n.]{0,6}(?:(?!and\b|or\b)[^\W\d_]+[ *_]{1,3}){0,4}?(?:left|remain(?:s|ing)?"
-    r"|altogether|in\s+total|in\s+all|overall"
-    r"|total|übrig|insgesamt|au\s+total|en\s+tout|en\s+total|no\s+total|in\s+totale|in\s+totaal|restantes?|łącznie|razem|всего)\b",
-    re.I,
-)
-_SUBORDINATE = re.compile(
-    r"\b(?:after|because|since|as|whereas|while|although|though|when|if|unless|until|before|compared|than"
-    r"|instead|without|including|excluding|given|considering|assuming|despite|weil|denn|nachdem|obwohl|wenn"
-    r"|falls|während|bevor|car|parce|puisque|après|comme|quand|porque|ya\s+que|pues|después|tras|aunque|cuando"
-    r"|já\s+que|pois|depois|após|embora|perché|poiché|dopo|omdat|want|nadat|hoewel|потому|так\s+как|поскольку"
-    r"|после|хотя|если|ведь|bo|ponieważ|gdyż|çünkü|vì|karena|eftersom|fordi|för\s+att)\b"
-    r"|因为|因為|由于|由於|虽然|如果|からです|لأن|क्योंकि|कयक|เพราะ",
-    re.I,
-)
-_BETWEEN = re.compile(  # words that make the number after them no result
-    r"\b(?:from|out\s+of|up|down|or|to|not|but|for|per|by|with|versus|vs|i\.?e|e\.?g|that\s+is|equivalent|von|aus|ou|oder)\b",
-    re.I,
-)
-_ALSO = re.compile(
-    r"[,;:()\u2013\u2014]|\b(?:and|but|while|und|et|y|e|и|en|och|og|i)\b|[、和而]", re.I
-)
-_FORMER = re.compile(
-    r"\b(?:original\w*|initial\w*|previous\w*|former\w*|earlier|start\w*|beg[aiu]n\w*|old|yesterday|first|last|other"
-    r"|wrong|incorrect|was|were|had|gave|given|ate|lost|used|spent|took|away|each|per|ursprünglich\w*|anfangs|war|hatte"
-    r"|était|avait|tenía|era)\b|原[来本]|本来|最初|はじめ",
-    re.I,
-)
-_NOT_BUT = re.compile(rf"(?:\bnot\b|n['\u2019]t\b)[^,;]*\bbut\b{_FILL}\Z", re.I)
-_BOLD = re.compile(r"(\*{1,2}|__)[^\w*\n]{0,3}\Z")
-_BOLD_END = re.compile(r"[^\w*\n]*(?:[^\W\d_]+[^\w*\n]*){0,4}(?:\*|__)")
-
-
-def _is_result(text: str) -> bool:
-    """Return whether the last number of a text is its only value, or stated as the result."""
-    text, numbers = numerals_in_place(text)
-    if not numbers:  # as in "version = 5G"
-        return False
-    last = numbers[-1]
-    numbers = [number for number in numbers if not _has_before(_LABEL, text, number)] or [last]
-    if numbers[-1] != last:
-        return False
-    if all(number.value == last.value for number in numbers):
-        return True
-    start = max((end.end() for end in _SENTENCE_END.finditer(text, 0, last.start)), default=0)
-    in_sentence = [number for number in numbers if number.start >= start]
-    others = [number for number in in_sentence if number.value != last.value]
-    if not others and _is_bare_line(text, last):
-        return True
-    head = text[start : last.start]
-    subordinate = _subordinate(head)
-    if subordinate is not None and not _SO.search(head, subordinate):
-        in_main_clause = [n for n in in_sentence if n.start < start + subordinate]
-        return bool(in_main_clause) and all(n.value == last.value for n in in_main_clause)
-    if _is_equation(text, start, numbers):
-        return True
-    before = text[others[-1].end if others else start : last.start]
-    if last.value == _last_result(text, numbers) and not _BETWEEN.search(before):
-        return True
-    return _is_stated(text, last, head, before, others)
-
-
-def _is_stated(text: str, last: Numeral, head: str, before: str, others: Sequence[Numeral]) -> bool:
-    """Return whether the words around the last number say that it is the result.
-
-    Args:
-        text: The text in which the numbers are.
-        last: The number.
-        head: The sentence before it.
-        before: The part of ``head`` after another number.
-        others: The other numbers of the sentence.
-    """
-    if _APPROXIMATELY.search(before) and others:
-        return False
-    if _NOT_BUT.search(head):
-        return True
-    so = _last_end(_SO, before)
-    if so is not None:
-        return _BETWEEN.search(before, so) is None
-    if _BOLD.search(before) and _BOLD_END.match(text, last.end):
-        return not any(_has_before(_BOLD, text, number) for number in others)
-    if _FORMER.search(before if others else head) or _POINTS.search(before):
-        return False
-    if _LEFT.match(_rest_of_sentence(text, last.end)):
-        return not any(_LEFT.match(text, number.end) for number in others)
-    if others and _ALSO.search(before) and not _TOTAL.search(before):
-        return False
-    total = _last_end(_TOTAL, before)
-    if total is not None:
-        return _BETWEEN.search(before, total) is None
-    return _IS.search(before) is not None
-
-
-def _has_before(pattern: re.Pattern[str], text: str, number: Numeral) -> bool:
-    """Return whether a pattern matches directly before a number, in bounded time."""
-    start = max(0, number.start - LONGEST_CLAUSE)
-    return pattern.search(text, start, number.start) is not None
-
-
-def _last_end(pattern: re.Pattern[str], text: str) -> int | None:
-    """Return the end of the last match of a pattern, or None."""
-    return max((match.end() for match in pattern.finditer(text)), default=None)
-
-
-def _rest_of_sentence(text: str, start: int) -> str:
-    ending = _SENTENCE_END.search(text, start)
-    return text[start : ending.start() if ending else len(text)]
-
-
-def _is_bare_line(text: str, number: Numeral) -> bool:
-    """Return whether a number is alone on its line, apart from a unit."""
-    line_start = text.rfind("\n", 0, number.start) + 1
-    if _BULLET.match(text, line_start) or re.search(r"[^\W_]", text[line_start : number.start]):
-        return False
-    rest_of_line = text[number.end :].partition("\n")[0]
-    return line_start > 0 and _BARE.fullmatch(rest_of_line) is not None
-
-
-def _subordinate(head: str) -> int | None:
-    """Return the offset of a subordinate clause that continues to the end of a sentence's head."""
-    for match in _SUBORDINATE.finditer(head):
-        is_first = not re.search(r"\w", head[: match.start()])
-        if not (is_first and re.search(r",\s", head[match.end() :])):
-            return match.start()
-    return None
-
-
-def _is_equation(text: str, start: int, numbers: Sequence[Numeral]) -> bool:
-    """Return whether the last number is the result of an equation, and no conversion."""
-    *earlier, last = numbers
-    equals = _EQUALS.search(text, max(start, last.start - LONGEST_SENTENCE), last.start)
-    if equals is None:
-        return False
-    side = equals.start()
-    side_start = max([start, *(text.rfind(mark, start, side) + 1 for mark in "=≈→⇒")])
-    terms = [number for number in earlier if side_start <= number.start and number.end <= side]
-    is_sign = not equals[0].lstrip(", ").startswith("which")
-    term = terms[0].value if len(terms) == 1 else None
-    if term is None or last.value is None:
-        return bool(terms) or is_sign
-    unit = text[terms[0].end : side].replace("*", "")
-    before = text[side_start : terms[0].start].replace("**", "")
-    if _OPERATOR.search(before) or _ANOTHER_TERM.search(unit):
-        return is_sign
-    is_rounded = abs(term - last.value) <= ROUNDING * abs(term)
-    return term == last.value or (is_rounded and not unit.strip(" $)\\"))
-
-
-def _last_result(text: str, numbers: Sequence[Numeral]) -> Decimal | None:
-    """Return the result of the last equation before the last number, or None."""
-    numbers = numbers[-MOST_EARLIER:]
-    for index in range(len(numbers) - 2, 0, -1):
-        line_start = text.rfind("\n", 0, numbers[index].start) + 1
-        if _is_equation(text, line_start, numbers[: index + 1]):
-            return numbers[index].value
-    return None

@@ -25,7 +25,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from harness.errors import Unparseable
-from harness.scoring.conclusions import CROSSES, STRUCK_OUT
+from harness.scoring.conclusions import CROSSES, without_struck_out
 from harness.scoring.patterns import Take
 from harness.wording import truncated
 
@@ -232,7 +232,7 @@ def _plain(text: str) -> str:
 
 def _without_tags(text: str) -> str:
     text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
-    text = STRUCK_OUT.sub(" ", text)
+    text = without_struck_out(text)
     text = _INLINE_TAG.sub("*", text)
     return unicodedata.normalize("NFC", text)
 

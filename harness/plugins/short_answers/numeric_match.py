@@ -14,6 +14,8 @@ from harness.records import Instance, Score
 from harness.scoring.patterns import Take
 from harness.scoring.reasoning import without_reasoning
 
+SEPARATORS = ("|", ";", "/")  # of alternatives in data sets
+
 _EXACT = Context(prec=2 * MOST_DIGITS + 2000, traps=[])
 """A decimal context in which differences are exact. Its precision suffices because the digits and
 the exponents of numbers are bounded."""
@@ -70,7 +72,9 @@ class NumericMatchChecker(Checker):
 
 def _number(value: float | int | str) -> Decimal:
     # A target has one number ("42 apples"); choosing from "3/4" or "12 of 30" would be a guess.
-    number = None if isinstance(value, bool) else only_number(str(value))
+    text = str(value).strip()
+    is_cut = text.startswith(SEPARATORS) or text.endswith(SEPARATORS)  # alternatives, one missing
+    number = None if isinstance(value, bool) or is_cut else only_number(text)
     if number is None:
         raise ConfigError(f"The checker 'numeric_match' needs a number, not {value!r:.60}.")
     return number

@@ -9,6 +9,7 @@ from typing import Any
 from harness.errors import ConfigError
 from harness.ports import Checker
 from harness.records import Instance, Score
+from harness.scoring.extraction import ExtractedValue
 from harness.scoring.text import Normalization, TextComparison
 from harness.wording import truncated
 
@@ -31,6 +32,8 @@ _IN_NUMBERS = re.compile(
 
 class ExactMatchChecker(Checker):
     """Passes text that equals the expected text, ignoring leading and trailing white space.
+
+    A number that ``extract`` has read equals a target with the same value: 1200 and ``1,200``.
 
     Args:
         target: The expected text, or a list of alternatives.
@@ -60,14 +63,16 @@ class ExactMatchChecker(Checker):
         if not (targets := target if isinstance(target, list) else [target]):
             raise ConfigError("The checker 'exact_match' has an empty list of targets.")
         # true and false are written as in JSON
-        written = (
+        self._written = [
             str(value).lower() if isinstance(value, bool) else str(value) for value in targets
-        )
-        self._targets = frozenset(map(self._bare, written))
+        ]
+        self._targets = frozenset(map(self._bare, self._written))
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Return True or False, with a reason that never reveals the target."""
         passed = self._bare(text) in self._targets
+        if isinstance(text, ExtractedValue):
+            passed = passed or any(map(text.equals, self._written))
         reason = f"{truncated(text.strip(), 60)!r} is not the expected answer"
         return Score(passed, passed, "" if passed else reason)
 

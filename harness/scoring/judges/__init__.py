@@ -32,7 +32,7 @@ from harness.records import (
     Score,
     TokenLogprob,
 )
-from harness.scoring.conclusions import CROSSES, STRUCK_OUT, unquoted
+from harness.scoring.conclusions import CROSSES, unquoted, without_struck_out
 
 SATISFIED = 0.5  # lowest probability that counts as yes
 
@@ -51,7 +51,7 @@ def own_text(reply: str) -> str:
     The line after words such as "The model wrote:" is a quotation even without quotation marks.
     Text that is struck out is dropped.
     """
-    return _INTRODUCED.sub(r"\1 … ", unquoted(STRUCK_OUT.sub("", reply)))
+    return _INTRODUCED.sub(r"\1 … ", unquoted(without_struck_out(reply)))
 
 
 class JudgePrompt:

@@ -531,3 +531,52 @@ def test_service_tiers_and_log_likelihoods_are_refused(runs: Path, tmp_path: Pat
         file.write_text(json.dumps(choices))
         assert "not requested in batches" in mistake(harness("run", file, "--batch"))
         assert server.stats().requests == 0
+
+
+def damage(how: str) -> None:
+    """Damage the cache, or delete it."""
+    path = Path(os.environ["HARNESS_CACHE_DIR"]) / "replies.sqlite"
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    if how == "deleted":
+        path.unlink()
+        return
+    with path.open("r+b") as content:
+        content.write(bytes(100))
+
+
+@pytest.mark.parametrize("how", ["header", "deleted"])
+def test_a_batch_is_not_submitted_again_after_the_cache_was_damaged(runs: Path, how: str) -> None:
+    with MockServer(**SLOW) as server:
+        words = command(server, samples=1, **{"budget.usd": 10})
+        assert harness(*words, "--detach").returncode == 4
+        damage(how)
+        dry = harness(*words, "--dry-run", close_fds=True)  # its log is on stderr
+        assert dry.returncode == 0, dry.stderr
+        left = harness(*words, "--detach")
+        assert left.returncode == 4, left.stderr
+        if how == "header":
+            assert "is damaged. The next run moves it aside" in dry.stderr
+            assert "was damaged and has been moved to replies.sqlite.damaged-" in left.stderr
+        server.change(batch_latency=0)
+        [batch] = json.loads(harness("batches", "--format", "json").stdout)
+        assert harness("batches", "cancel", batch["id"]).returncode == 0
+        assert harness(*words).returncode == 0
+        assert server.stats().answered == len(attempts(runs, "gpt4")) == 130
+    copies = Path(os.environ["HARNESS_CACHE_DIR"]) / "replies.batches"
+    assert not [*copies.iterdir()], "batches that have ended need no copy"
+
+
+def test_a_batch_whose_record_is_lost_is_found_by_its_tag(runs: Path) -> None:
+    with MockServer(**SLOW) as server:
+        words = command(server, samples=1)
+        assert harness(*words, "--detach").returncode == 4
+        cache = Path(os.environ["HARNESS_CACHE_DIR"])
+        shutil.rmtree(cache / "replies.batches")
+        with contextlib.closing(sqlite3.connect(cache / "replies.sqlite")) as file, file:
+            file.execute("DELETE FROM batches")
+        left = harness(*words, "--detach")
+        assert left.returncode == 4, left.stderr
+        assert server.stats().batches == 1
+        [batch] = json.loads(harness("batches", "--format", "json").stdout)
+        assert batch["status"] == "in progress"

@@ -21,8 +21,10 @@ from harness.plugins.comparisons.ablation import (
 )
 from harness.plugins.comparisons.comparable import Variant
 from harness.plugins.comparisons.run_comparison import ComparisonOptions, compare_runs
-from harness.ports import Claim
+from harness.ports import Claim, PaperTable, TableFigure
+from harness.records import Score
 from harness.store.columns import AttemptTable, InstanceTable, name_digest
+from tests.analysis.conftest import Make, TableOf
 from tests.analysis.summaries import group
 from tests.plugins.comparisons.variants import variant
 
@@ -73,6 +75,23 @@ def test_means_weigh_groups_the_same() -> None:
     uneven = variant("uneven", {}, groups={"task": {"a": group(0.2, 10), "b": group(0.6, 1000)}})
     table = ablate([uneven, uneven], AblationOptions())
     assert table.rows[0].mean == pytest.approx(0.4)
+
+
+def test_the_difference_by_instance_is_weighted_too(make: Make, table_of: TableOf) -> None:
+    """Of a, one instance with weight 1 gets better and one with 3 does not; of b, the only one."""
+    figure = TableFigure("x", "score", "f1", weight="w")
+    display = RunDisplay(table=PaperTable("", "", (figure,), ""))
+    runs = []
+    for name, values in {"base": (0.0, 0.0, 0.0), "more": (1.0, 0.0, 1.0)}.items():
+        run = replace(variant(name, {"a": values[0] / 4, "b": values[2]}), display=display)
+        attempts = (
+            make(f"{n}", None, groups={"task": g}, scores={"f1": Score(value), "w": Score(weight)})
+            for n, (g, value, weight) in enumerate(zip("aab", values, (1, 3, 1), strict=True))
+        )
+        runs.append((run, table_of(attempts)))
+    row = ablation.ablate(runs, AblationOptions()).rows[1]
+    assert row.difference == pytest.approx((1 / 4 + 1) / 2)
+    assert row.by_instance == pytest.approx(2 / 5)
 
 
 def test_a_row() -> None:
@@ -281,6 +300,7 @@ PLAIN = run("base", "_P", 0.2, 0.2, 0.2)
         ((0.1, 0.3, 0.5), "undecided", "(-39.68 to 59.68), more on 2 of 3 groups"),
         ((0.1, 0.15, 0.2), "does not hold", "-5.00"),
         ((0.1, 0.2, 0.3), "does not hold", "+0.00"),
+        ((0.2, 0.2, 0.2), "does not hold", "+0.00 (no interval), more on 0 of 3"),
         ((0.5,), "undecided", "+30.00 (no interval), more on 1 of 1"),
     ],
 )

@@ -129,7 +129,13 @@ def test_a_weighted_difference_is_clustered_weighted_least_squares(
     assert (found.better, found.worse) == ((difference > 1e-9).sum(), (difference < -1e-9).sum())
     # Over groups of equal weight: the mean of the groups' weighted differences.
     halves = [np.average(difference[n::2], weights=counts[n::2]) for n in (0, 1)]
-    assert compare(pairs, "half").difference == pytest.approx(np.mean(halves))
+    by_half = compare(pairs, "half")
+    assert by_half.difference == pytest.approx(np.mean(halves))
+    influence = (
+        counts * (difference - np.tile(halves, 30)) / np.tile(counts.reshape(30, 2).sum(0), 30)
+    )
+    totals = np.bincount(clusters, influence / 2)  # every cluster has instances in both halves
+    assert by_half.stderr == pytest.approx(sqrt(20 / 19 * np.sum(totals**2)))
     assert pair(first, second, score="share", weight="unknown").weights is None
 
 
@@ -156,6 +162,23 @@ def test_the_weights_of_the_two_runs_may_differ(make: Make, table_of: TableOf) -
         )
     ]
     assert found.stderr == pytest.approx(sqrt(1.5 * sum(one**2 for one in influences)))
+
+
+def test_more_samples_of_an_instance_give_it_no_more_weight(make: Make, table_of: TableOf) -> None:
+    """Weights 1 and 3; the second run has three samples of the first instance."""
+    once = {"a": [0.5], "b": [0.25]}
+    again = {"a": [0.0, 1.0, 0.8], "b": [1.0]}
+    runs = (
+        table_of(
+            make(name, None, sample=k, scores={"s": Score(value), "w": Score(weight)})
+            for (name, values), weight in zip(samples.items(), (1, 3), strict=True)
+            for k, value in enumerate(values)
+        )
+        for samples in (once, again)
+    )
+    found = compare(pair(*runs, score="s", weight="w"))
+    assert (found.first, found.second) == pytest.approx((1.25 / 4, (0.6 + 3) / 4))
+    assert found.difference == pytest.approx((0.1 + 3 * 0.75) / 4)
 
 
 def enumerated(totals: np.ndarray) -> float:
@@ -415,6 +438,8 @@ def test_detectable_shows_in_four_of_five_cases(make: Make, table_of: TableOf, n
     assert found.detectable is not None
     multiple = scipy.stats.t.ppf(0.975, n - 1) + scipy.stats.t.ppf(0.8, n - 1)
     assert found.detectable == pytest.approx(multiple * found.stderr, rel=1e-9)
+    grades = compare(paired(make, table_of, (10 * first).tolist(), (10 * second).tolist()))
+    assert grades.detectable == pytest.approx(10 * found.detectable), "it may be above 1"
     # The power of the t test of that difference, by the noncentral t distribution.
     d = found.detectable / (found.stderr * sqrt(n))
     assert statsmodels.power(d, n) == pytest.approx(0.8, abs=0.01)

@@ -44,6 +44,15 @@ def test_the_costs_of_other_models_stand_beside_those_of_the_model(tmp_path: Pat
     assert shown(played) == [["cost", "user's cost"], ["$0.5000", "$8.50"]]
 
 
+def test_the_tokens_of_a_call_are_over_the_calls_that_report_them(tmp_path: Path) -> None:
+    metrics = write_run(tmp_path, "some", [attempt("a")])[0].metrics
+    some = replaced(metrics, n_calls=5, n_calls_without_usage=3, usage=Usage(20, 9))
+    none = replaced(metrics, n_calls=5, n_calls_without_usage=5, usage=None)
+    headings, *cells = texts(cost_table([(some, None), (none, None)]))
+    place = headings.index("out a call")
+    assert [row[place] for row in cells] == ["4.5", "n/a"]
+
+
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50))
 def test_quantiles_are_in_order_and_hold_all(seconds: list[float]) -> None:
     found = latencies(iter(seconds))

@@ -196,6 +196,10 @@ def test_a_value_of_part_of_the_samples_says_so() -> None:
     assert "n of m: the value covers n of m samples; shown if at least 5% lack one." in lines
     answered = replace(one, figures=[figure("a", of="answered")])  # which is over the others
     assert not any("55 of 100:" in line for line in shown(answered, width=120))
+    for n, told in ((95, True), (96, False)):
+        part = [replace(many.rows[0], cells=[cell(0.5, n=n, missing=100 - n)])]
+        lines = shown(replace(one, rows=part), width=120)
+        assert any(f"{n} of 100: 50.0" in line for line in lines) is told
 
 
 def test_figures_stand_under_figures() -> None:

@@ -1,8 +1,11 @@
 """Rankings of runs, by groups, judges and published scores."""
 
+from dataclasses import replace
+
 import pytest
 import scipy
 
+from harness.analysis.run_display import RunDisplay
 from harness.errors import ConfigError
 from harness.plugins.comparisons.comparable import Run, refuse_unknown_label
 from harness.plugins.comparisons.pair_matrix import (
@@ -13,6 +16,8 @@ from harness.plugins.comparisons.pair_matrix import (
     induced_rankings,
     pair_matrix,
 )
+from harness.ports import PaperTable, TableFigure
+from harness.records import Score
 from tests.analysis.conftest import Make, TableOf
 from tests.analysis.test_pass_at_k import FOUR, LAST
 from tests.plugins.comparisons.test_scores_of_k import run
@@ -72,6 +77,21 @@ def test_each_group_ranks_the_runs(runs: list[Run]) -> None:
     assert tau(found, "Arts", "10").p_value == pytest.approx(2 / 120)
     # One tied pair of Law: 9 concordant of sqrt(9 * 10).
     assert tau(found, "Law", "10").tau_b == pytest.approx(9 / 90**0.5)
+
+
+def test_groups_have_the_weighted_means_of_a_paper(make: Make, table_of: TableOf) -> None:
+    figure = TableFigure("x", "score", "s", weight="w")
+    display = RunDisplay(table=PaperTable("", "", (figure,), ""))
+    runs = []
+    for name, values in {"first": (1.0, 0.0, 0.5), "second": (0.5, 1.0, 0.0)}.items():
+        attempts = [
+            make(f"{n}", None, groups={"g": g}, scores={"s": Score(value), "w": Score(weight)})
+            for n, (g, value, weight) in enumerate(zip("aab", values, (3, 1, 2), strict=True))
+        ]
+        runs.append((replace(variant(name, {}), display=display), table_of(attempts)))
+    found = induced_rankings(runs, "s", "g")
+    means = [[one and one.mean for one in scoring.values] for scoring in found.scorings]
+    assert means == [pytest.approx([4 / 6, 2.5 / 6]), [0.75, 0.625], [0.5, 0.0]]
 
 
 def test_published_scores_by_model_or_run(runs: list[Run]) -> None:

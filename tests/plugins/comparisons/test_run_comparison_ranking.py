@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.plugins.comparisons.comparison import Pairs, pair
 from harness.plugins.comparisons.run_comparison import MAX_OUTER, rank_groups, tau_b
-from harness.records import Attempt
+from harness.records import Attempt, Score
 from tests.analysis.conftest import Make, TableOf
 
 # Few values, so that there are ties.
@@ -69,6 +69,19 @@ def test_groups_are_ranked_by_their_means(make: Make, table_of: TableOf) -> None
     ]
     assert found.tau_b == pytest.approx(scipy.stats.kendalltau(*means).statistic)
     assert found.n_groups == 4
+
+
+def test_groups_are_ranked_by_their_weighted_means(make: Make, table_of: TableOf) -> None:
+    """In the first run, a has 0.75 and b 0.6, but without weights a would have 0.5."""
+    rows = [("a", (1.0, 0.9), 3), ("a", (0.0, 0.9), 1), ("b", (0.6, 0.1), 1), ("b", (0.6, 0.1), 1)]
+    runs = (
+        table_of(
+            make(f"{n}", None, groups={"g": g}, scores={"s": Score(both[k]), "w": Score(weight)})
+            for n, (g, both, weight) in enumerate(rows)
+        )
+        for k in (0, 1)
+    )
+    assert rank_groups(pair(*runs, score="s", weight="w"), "g").tau_b == 1
 
 
 def test_groups_that_all_tie_have_no_order(make: Make, table_of: TableOf) -> None:

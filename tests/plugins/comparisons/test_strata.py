@@ -14,7 +14,7 @@ def test_the_effective_size_of_a_mean_of_groups() -> None:
     passed = np.tile(np.repeat([2, 3, 1], [14, 3, 3]), 2)  # of four samples of each prompt
     balanced = (np.arange(4) < passed[:, None]).astype(float).ravel()
     prompts = np.arange(160) // 4
-    assert mean_of_groups(balanced, prompts, prompts // 20).effective_n == 160
+    assert mean_of_groups(balanced, prompts, prompts // 20).effective_n == pytest.approx(160)
     # Two prompts with one sample, and four with three: each group has half of the weight.
     prompts = np.array([0, 1, *np.repeat([2, 3, 4, 5], 3)])
     alike = mean_of_groups(np.ones(14), prompts, (prompts > 1).astype(int))
@@ -26,6 +26,23 @@ def test_the_effective_size_of_a_mean_of_groups() -> None:
     assert found.stderr is not None
     size = rare.mean() * (1 - rare.mean()) / found.stderr**2
     assert 20 < (found.effective_n or 0) < 0.7 * min(size, 60)
+
+
+def test_a_small_group_that_agrees_does_not_enlarge_the_effective_size() -> None:
+    passed = np.array([1.0] * 6 + [1.0] * 80 + [0.0] * 20)
+    found = mean_of_groups(passed, np.arange(106), np.repeat([0, 1], [6, 100]))
+    kish = 4 / (1 / 6 + 1 / 100)
+    assert found.effective_n == pytest.approx(kish)
+    low, high = found.ci95 or (0, 0)
+    assert low < 0.8 < high, "the small group's true rate may be 0.7"
+    # Differences of two runs, which are not shares: the variance is that of the other prompts.
+    alike = mean_of_groups(
+        np.array([0.0] * 6 + [1.0, -1.0] * 50), np.arange(106), (passed * 0).astype(int)
+    )
+    unlike = mean_of_groups(
+        np.array([0.0] * 6 + [1.0, -1.0] * 50), np.arange(106), np.repeat([0, 1], [6, 100])
+    )
+    assert (unlike.stderr or 0) > 1.5 * (alike.stderr or 0)
 
 
 def a_mean_of_groups(

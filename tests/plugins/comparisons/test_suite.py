@@ -1,10 +1,15 @@
 """Several models on several benchmarks: comparisons, average ranks and their intervals."""
 
+from dataclasses import replace
+
 import pytest
 import scipy
 
+from harness.analysis.run_display import RunDisplay
 from harness.plugins.comparisons.comparable import Run
 from harness.plugins.comparisons.suite import Suite, suite_of
+from harness.ports import PaperTable, TableFigure
+from harness.records import Score
 from tests.analysis.conftest import Make, TableOf
 from tests.analysis.statsmodels_reference import multipletests
 from tests.plugins.comparisons.variants import variant
@@ -83,6 +88,35 @@ def test_holms_family_has_the_comparisons_on_all_benchmarks(found: Suite) -> Non
     assert [comparison.p_adjusted for comparison in comparisons] == pytest.approx(
         multipletests(p_values, "holm")
     )
+
+
+def test_models_are_ranked_by_their_weighted_means(make: Make, table_of: TableOf) -> None:
+    """The first has 0.75 and the second 0.6, but without weights the first would have 0.5."""
+    figure = TableFigure("x", "score", "s", weight="w")
+    display = RunDisplay(table=PaperTable("", "", (figure,), ""))
+    runs: list[Run] = [
+        (
+            replace(
+                variant(
+                    f"{task}.{model}",
+                    {},
+                    settings={"model.name": model},
+                    task=task,
+                    model=model,
+                    measure="s",
+                    run=f"{task}.{model}",
+                ),
+                display=display,
+            ),
+            table_of(
+                make(f"{n}", None, scores={"s": Score(value), "w": Score(weight)})
+                for n, (value, weight) in enumerate(zip(values, (3, 1), strict=True))
+            ),
+        )
+        for task in ("one", "other")
+        for model, values in {"first": (1.0, 0.0), "second": (0.6, 0.6)}.items()
+    ]
+    assert [rank.rank for rank in suite_of(runs).ranks] == [1.0, 2.0]
 
 
 @pytest.mark.parametrize("per_prompt", [1, 4])

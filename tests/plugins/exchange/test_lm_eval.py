@@ -172,3 +172,17 @@ def test_an_infinite_metric_is_not_measured(tmp_path: Path) -> None:
     folder, _ = imported(file(tmp_path / "s.jsonl", *lines))
     found = measure(folder).scores["perplexity"]
     assert (found.mean, found.n, found.not_measured) == (2.0, 1, 1)
+
+
+@pytest.mark.parametrize(("effective", "n_missing"), [(2, 0), (5, 3), ("many", 0), (None, 0)])
+def test_samples_that_were_cut_are_imported_as_incomplete(
+    tmp_path: Path, effective: object, n_missing: int
+) -> None:
+    path = file(tmp_path / "samples_sums_2026-01-02T03-04-05.678.jsonl", line(0), line(1))
+    results = {"n-samples": {"sums": {"original": 9, "effective": effective}}}
+    (tmp_path / "results_2026-01-02T03-04-05.678.json").write_text(json.dumps(results))
+    notes = read_lm_eval(path).notes
+    assert [f"{2 + n_missing} were evaluated" in note for note in notes] == [True] * bool(n_missing)
+    folder, _ = imported(path)
+    assert folder.progress() == (not n_missing, 2 + n_missing)
+    assert measure(folder).complete == (not n_missing)

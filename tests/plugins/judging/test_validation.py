@@ -143,6 +143,11 @@ def test_the_covariance_is_at_most_an_eighth_and_0_without_knowledge() -> None:
     found = calibration(probability, reference, np.arange(100)).covariance_with_right
     assert found.mean == pytest.approx(0.125)
     assert found.ci95 is None, "nothing varies, so nothing is known of the error"
+    few = calibration(np.array([1, 0.9, 0.6, 0.5]), np.array([1, 1, 0, 0]), np.arange(4))
+    sure = few.covariance_with_right  # products 0.125, 0.075, 0.075 and 0.125
+    low, high = scipy.stats.t.interval(0.95, 3, 0.1, 0.025 / sqrt(3))
+    assert high > 0.125
+    assert sure.ci95 == pytest.approx((low, 0.125))
     same = calibration(np.full(4, 0.9), np.array([1, 0, 1, 1]), np.arange(4))
     assert same.covariance_with_right.mean == pytest.approx(0)
 
@@ -186,7 +191,7 @@ def test_the_confidence_covariance_is_between_two_judges() -> None:
     ]
     found = validate(pair_verdicts({"r": answers}, JUDGE), judge="j", reference="k", runs=["r"])
     covariance, r = found.confidence_covariance, found.confidence_correlation
-    assert covariance.n == r.n == 2_000, "without abstentions"
+    assert covariance.n == r.n == found.calibration.n == 2_000, "without abstentions"
     assert covariance.mean == pytest.approx(np.cov(own, other, ddof=0)[0, 1])
     assert r.mean == pytest.approx(np.corrcoef(own, other)[0, 1])
     resampled = []
@@ -301,6 +306,11 @@ def test_the_error_of_r_is_that_of_its_moments() -> None:
     assert found.mean == pytest.approx(r)
     assert found.stderr == pytest.approx(sqrt(r**2 / 4 * total / 149))
     assert found.ci95 == pytest.approx(scipy.stats.t.interval(0.95, 149, r, found.stderr))
+    opposed = correlation(x, -y, np.arange(150))
+    assert opposed.ci95 == pytest.approx(scipy.stats.t.interval(0.95, 149, -r, found.stderr))
+    few = correlation(x[:5], -x[:5] - [0, 0.1, 0, 0, 0.2], np.arange(5))
+    assert few.ci95 is not None
+    assert few.ci95[0] == -1 < (few.mean or 0) < few.ci95[1] < 0
     # Pairs that are repeated within their cluster add no information.
     repeated = correlation(np.repeat(x, 3), np.repeat(y, 3), np.repeat(np.arange(150), 3))
     assert repeated.mean == pytest.approx(found.mean)

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from harness.errors import ConfigError, Unparseable
+from harness.records import Instance
+from harness.scoring.checkers.exact_match import ExactMatchChecker
 from harness.scoring.extraction import extraction, faults
 from tests.scoring.test_checks import verdicts
 from tests.tasks.jsonl.test_task import CHECKED, ROW, Made, made
@@ -97,7 +99,7 @@ def test_what_a_json_value_lacks_is_said() -> None:
 )
 def test_another_answer_after_the_last_json_object_makes_a_reply_unparseable(rest: str) -> None:
     way = extraction({"json": "result"}, "task.extract")
-    with pytest.raises(Unparseable, match="after its last JSON object"):
+    with pytest.raises(Unparseable, match=r"after its last JSON object|takes it back"):
         way.read(f'{{"result": "10"}}\n\n{rest}')
 
 
@@ -173,3 +175,101 @@ def test_options_come_from_the_run_file_and_from_the_row() -> None:
     check = {"numeric_match": {"field": "n", "tolerance": 0.5}}
     (passed,) = verdicts([check], {"n": "1,000"}, "1000.2").values()
     assert passed is True
+
+
+CORRECTIONS = [
+    "~~{first}~~ {second}",
+    "<del>{first}</del> {second}",
+    "{first}. Ah, but the question asks for the other one, so {second}.",
+    "{first}. However, the question asks for half, so {second}.",
+    "{first}. But the problem says per week, so {second}.",
+    "{first}. Scratch that: {second}",
+    "{first}. Whoops, {second}.",
+    "{first}. Argh, no: {second}.",
+    "{first}. Make that {second}.",
+    "{first}. Not quite: {second}.",
+    "{first}. Upon rereading, {second}.",
+    "{first}. To be precise, it should be {second}.",
+    "{first} (edit: {second})",
+    "{first}, er, {second}.",
+    "{first} — no, {second}.",
+]
+
+
+@pytest.mark.parametrize("correction", CORRECTIONS)
+@pytest.mark.parametrize(
+    ("way", "announcement", "first", "second"),
+    [
+        ({"number": "last"}, "The answer is ", "12", "9"),
+        ({"number": "last"}, "", "12", "9"),
+        ({"regex": r"answer is ([^.\n]+)", "take": "last"}, "The answer is ", "12", "9"),
+        ({"json": "a"}, "", '{"a": 12}', "9"),
+        ({"json": "a"}, "", '{"a": 12}', '{"a": 9}'),
+    ],
+)
+def test_every_extraction_reads_the_same_corrections(
+    way: dict[str, Any], announcement: str, first: str, second: str, correction: str
+) -> None:
+    text = announcement + correction.format(first=first, second=second)
+    try:
+        assert extraction(way, "task.extract").read(text) == "9"
+    except Unparseable:
+        assert "{first}" in correction
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The answer is 12. The question asks for apples.",
+        "The answer is 12. Rather than adding, we multiply.",
+        "The answer is 12. I meant well.",
+        "The answer is 12. Correctness matters.",
+        "The answer is 12 (not counting edits).",
+        "The answer is 12. The pictures~~show~~ it.",
+    ],
+)
+def test_what_corrects_nothing_leaves_the_answer(text: str) -> None:
+    way = {"regex": r"answer is (\d+)", "take": "last"}
+    assert extraction(way, "task.extract").read(text) == "12"
+
+
+def test_a_long_answer_may_have_words_of_corrections() -> None:
+    way = {"regex": r"answer is (.+)", "take": "last"}
+    answer = "a greenhouse, which is defined not by its walls, but rather by the flow of its air"
+    assert extraction(way, "task.extract").read(f"The answer is {answer}") == answer
+
+
+def test_text_inside_a_json_string_is_not_struck_out() -> None:
+    way = {"json": "a"}
+    assert extraction(way, "task.extract").read('{"a": "~~x~~ y"}') == "~~x~~ y"
+    assert extraction(way, "task.extract").read('~~{"a": "x"}~~ {"a": "y"}') == "y"
+
+
+@pytest.mark.parametrize(
+    ("way", "text", "target", "passed"),
+    [
+        ({"number": "last"}, "1,200", "1,200", True),
+        ({"number": "last"}, "1,200", "1200", True),
+        ({"number": "last"}, "$1,200.00", "1200", True),
+        ({"number": "last"}, "12", 12.0, True),
+        ({"number": "last"}, "12.0", 12, True),
+        ({"number": "last"}, "12.50", "12.5", True),
+        ({"number": "last"}, "1.5e3", "1500", True),
+        ({"number": "last"}, "-5", "\u22125", True),
+        ({"number": "last"}, "5", "-5", False),
+        ({"number": "last"}, "12", "1.2", False),
+        ({"number": "last"}, "12", "12 apples", False),
+        ({"number": "last"}, "12", "12 13", False),
+        ({"number": "last"}, "12", ["11", "12.0"], True),
+        ({"json": "a"}, '{"a": 12.0}', "12", True),
+        ({"json": "a"}, '{"a": "12.0"}', "12", False),
+        ({"json": "a"}, '{"a": true}', "1", False),
+        ({"regex": r"= (\S+)"}, "= 12.0", "12", False),
+    ],
+)
+def test_an_extracted_number_equals_the_same_number_in_another_notation(
+    way: dict[str, Any], text: str, target: Any, passed: bool
+) -> None:
+    answer = extraction(way, "task.extract").read(text)
+    instance: Instance[Any] = Instance("1", None)
+    assert ExactMatchChecker(target).check(answer, instance).passed is passed

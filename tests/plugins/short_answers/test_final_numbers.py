@@ -296,3 +296,42 @@ def test_no_end_of_a_range_and_no_conversion_is_read(reply: str) -> None:
 @pytest.mark.parametrize("reply", ["7.5 / 2 = 3.75 ≈ 3.75", "x = 3.75 = 3.75 kg", "= 3.751 ≈ 3.75"])
 def test_a_rounded_or_repeated_result_is_no_conversion(reply: str) -> None:
     assert float(read_number(reply, "last")) == 3.75
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "The answer is 35. Check: 2*35 + 10 = 80",
+        "The answer is 35.\n\nPlugging it back in, we get 2*35 + 10 = 80.",
+        "Answer: 35\n\nWe can verify: 2*35 + 10 = 80",
+        "#### 35\nCheck: 2*35+10 = 80",
+        "\\boxed{35}\n\nIndeed, 2*35+10 = 80.",
+        "**35**\n\nSubstituting back: 2*35+10 = 80",
+        "70 / 2 gives the result:\n\n**35 apples**\n\nTo check: 2*35+10 = 80",
+        "The answer is 35 when x = 5.",
+        "The answer is 35 at x = 5.",
+        "The answer is 35. It occurs at x = 5.",
+        "Answer: 35, where n = 5",
+    ],
+)
+def test_an_announced_number_stands_before_a_check_or_an_argument(reply: str) -> None:
+    assert read_number(reply, "last") == 35
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "**35**\n\nTo check: 2*35 = 70 ≠ 80",
+        "**35**\n\nChecking again, 2*35 = 70, so the total is 70.",
+        "The answer is 35. Checking the question, it asks for half: 70 / 4 = 17.5",
+        "The answer is 35. Plugging it in: 2*35 = 70, but it must be 80.",
+        "The answer is 12. Ah, but the question asks for half, so 6.",
+        "The answer is 12 (edit: 9)",
+        "The answer is 12, er, 9.",
+        "The answer is 12. Scratch that: 9",
+        "x = 4. No, wait: 9, or rather 7 and 8.",
+    ],
+)
+def test_an_announced_number_does_not_stand_if_what_follows_may_replace_it(reply: str) -> None:
+    with pytest.raises(Unparseable):
+        read_number(reply, "last")

@@ -410,7 +410,7 @@ LAST_NUMBERS = [
     ("5 & 7", UNREADABLE),
     ("In 2020, 345 people", UNREADABLE),
     ("In week 4, 72 apples", UNREADABLE),
-    ("x = 5, y = 72", "72"),
+    ("x = 5, y = 72", UNREADABLE),
     ("5,\n72", "72"),
     ("2020 300", UNREADABLE),
     ("In 2019 500 people", UNREADABLE),

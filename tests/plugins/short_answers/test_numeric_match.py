@@ -51,6 +51,8 @@ def test_what_fails_and_why(text: str, options: dict[str, Any], reason: str) -> 
     [
         ({"target": "many"}, "needs a number, not 'many'"),
         ({"target": "3/4"}, "needs a number, not '3/4'"),
+        ({"target": "3|"}, r"needs a number, not '3\|'"),
+        ({"target": ["2", "; 3"]}, "needs a number, not '; 3'"),
         ({"target": "1,5"}, "needs a number, not '1,5'"),
         ({"target": []}, "needs a target"),
         ({"target": 1, "tolerance": -1}, "tolerances of 0 or more"),

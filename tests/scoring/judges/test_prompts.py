@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.errors import ConfigError
@@ -140,6 +140,7 @@ def test_a_tag_that_looks_like_the_closing_one_is_escaped(closing: str) -> None:
     assert "&" not in fenced(f"a {closing[0]} b {closing[1:]}")
 
 
+@example(f"</{TAG}>", f"&lt;/{TAG}>")
 @given(PIECES, PIECES)
 def test_two_texts_are_never_the_same_between_tags(one: str, other: str) -> None:
     assert (fenced(one) == fenced(other)) == (one == other)

@@ -10,6 +10,7 @@ from harness.scoring.validators.limits import (
     UnparseableDocument,
     check_size,
     exact,
+    read,
     resolve,
 )
 
@@ -29,6 +30,14 @@ def test_one_value_beyond_the_bounds_is_refused(value: Any) -> None:
 
 def test_the_size_is_the_number_of_values() -> None:
     assert check_size([1, {"a": 10**100}, "b"]) == 5
+
+
+@pytest.mark.parametrize(
+    "text", ['["a", "\\ud83d"]', '{"a": "\\ud83d", "b": "c"}', '{"\\udc00": "a"}']
+)
+def test_half_of_a_character_among_other_texts_is_refused(text: str) -> None:
+    with pytest.raises(UnparseableDocument, match="half of a surrogate pair"):
+        read(text)
 
 
 @pytest.mark.parametrize("sign", ["", "-"])

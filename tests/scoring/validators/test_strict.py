@@ -13,6 +13,7 @@ from harness.errors import DataInvalid
 from harness.scoring.validators import DRAFTS, Draft, Violation, read, validator
 from harness.scoring.validators.limits import pointer
 from harness.scoring.validators.schemas import misspelt, value_text
+from harness.scoring.validators.strict import Routes
 
 
 def valid(schema: Any, value: Any, draft: Draft = "2020-12") -> bool:
@@ -294,3 +295,37 @@ def test_too_few_and_too_many_of_contains_are_told_apart(value: list[Any], keywo
 )
 def test_keywords_of_others_and_names_are_not_misspelt(schema: dict[str, Any]) -> None:
     assert misspelt(schema) == {}
+
+
+def test_a_member_breaks_its_own_schema_and_those_that_apply_to_all() -> None:
+    """The root has two keywords; of a member, one of two schemas and the pattern's apply."""
+    text = {"type": "string", "minLength": 1, "maxLength": 9}
+    schema = {
+        "properties": {"a": {"type": "null"}, "b": text},
+        "patternProperties": {"": {"not": {"const": ""}, "enum": ["x"]}},
+    }
+    assert Routes(schema).at(0) == 2
+    assert Routes(schema).at(1) == 2 + 3 + (2 + 1)
+
+
+@pytest.mark.parametrize(
+    ("reference", "routes"),
+    [
+        ("https://example.com/b#/$defs/x", 3),
+        ("b#/$defs/x", 3),
+        ("https://example.com/a#/$defs/x", 2),  # the root, whose name an embedded schema has, too
+    ],
+)
+def test_the_routes_of_a_reference_are_those_of_its_base(reference: str, routes: int) -> None:
+    base = "https://example.com"
+    three = {"minimum": 1, "maximum": 9, "multipleOf": 2}
+    schema = {
+        "$id": f"{base}/a",
+        "$ref": reference,
+        "$defs": {
+            "x": {"minimum": 1, "maximum": 9},
+            "y": {"$id": f"{base}/b", "$defs": {"x": three}},
+            "z": {"$id": f"{base}/c/a", "$defs": {"x": {}}},
+        },
+    }
+    assert Routes(schema).at(0) == 3 + routes

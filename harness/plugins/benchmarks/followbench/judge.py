@@ -140,6 +140,7 @@ LONGEST_LINE = 2_000  # maximum characters of a line that can be a list of verdi
 
 _LIST = re.compile(r"[\[(]([^\[\]()]*)[\])]")
 _OPEN_LIST = re.compile(r"\[\s*['\"]?(?:YES|NO)\b[^\]]*\Z", re.IGNORECASE)
+_OTHER_LIST = re.compile(r"(?:^|:)[\s*_`]*\[[^\[\]]*\][\s*_`.]*$", re.MULTILINE)
 _AROUND = " \t\r\n'\"`*_.\u2018\u2019\u201c\u201d\u2026"  # with curly quotes
 
 
@@ -147,8 +148,8 @@ def verdicts(reply: str, level: int) -> list[bool] | None:
     """Return a verdict for each of ``level`` constraints, or None if the reply is unclear.
 
     The last list of verdicts counts, regardless of quotes around its words, case, line breaks, and
-    text after it. Lists that the reply quotes do not count. For a single constraint, a last line of
-    only YES or NO also counts.
+    text after it, unless a list of other words follows. Lists that the reply quotes do not count.
+    For a single constraint, a last line of only YES or NO also counts.
 
     >>> verdicts("So:\\n```\\n['YES', 'no']\\n```\\nI hope this helps.", 2)
     [True, False]
@@ -165,6 +166,8 @@ def verdicts(reply: str, level: int) -> list[bool] | None:
     last = _words(words)
     line = end.rfind("\n", 0, start) + 1
     if is_quoted(end, start) or is_reconsidered(end, stop) or has_other_answer(end, stop, ""):
+        return None
+    if _OTHER_LIST.search(end, stop):
         return None
     contradicts = any(_words(text) != last for (begin, _), text in lists if begin >= line)
     if contradicts or _OPEN_LIST.search(end, stop) or last is None or len(last) != level:

@@ -273,8 +273,10 @@ def verdict(text: str) -> bool | None:
         return None
     verdicts = sorted(_verdicts(text), key=lambda pair: pair[0])
     if not verdicts:
-        *others, last_word = _WORD.findall(_CLAUSE.split(text.rstrip(_MARKS))[-1].lower())
-        return None if _NEGATED.intersection(others) else _SAID.get(last_word)
+        clause = _WORD.findall(_CLAUSE.split(text.rstrip(_MARKS))[-1].lower())
+        if not clause or _NEGATED.intersection(clause[:-1]):
+            return None
+        return _SAID.get(clause[-1])
     if is_reconsidered(text, verdicts[-1][0]):
         return None
     line_start = text.rfind("\n", 0, verdicts[-1][0]) + 1

@@ -80,7 +80,16 @@ def test_the_official_parser_reads_the_recorded_replies_as_the_authors_do(data_d
         *((text, False) for text in ("NO", "No: it must earn a 'YES'.", "- no", "Answer: NO")),
         *(
             (text, None)
-            for text in ("", "Nothing.", "KNOW", "Yesterday", "NO / YES", "EYES", "N/A")
+            for text in (
+                "",
+                "Nothing.",
+                "KNOW",
+                "Yesterday",
+                "NO / YES",
+                "EYES",
+                "N/A",
+                "Rating: 7",
+            )
         ),
         ("Answer: YES. NOTE: a minor issue.", True),
     ],

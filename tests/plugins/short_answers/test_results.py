@@ -1,0 +1,129 @@
+"""Which last number is the result, and which one only says something about it."""
+
+import pytest
+
+from harness.errors import Unparseable
+from harness.plugins.short_answers.final_numbers import read_number
+
+# Each reply answers with 35, or with several numbers, and says something about another one.
+CHECKED_AFTERWARDS = [
+    "x = 35. Plugging it in: 2·35+10 = 80.",
+    "So the total is 35 apples.\n\nTo check: 35 - 15 = 20.",
+    "The exponent is 7. Indeed, 2^7 = 128",
+    "x = 35\n\nWe can verify: 2*35 + 10 = 80",
+    "x = 35. We can confirm this: 2·35 + 10 = 80.",
+    "x = 35. This satisfies the equation, as 2·35 + 10 = 80.",
+    "x = 35; to verify, 2(35)+10 = 80",
+    "x = 35, which checks out: 70 + 10 = 80",
+    "He has 35 left. Proof: 35 + 15 = 50.",
+    "The total is 35. Testing: 35 - 15 = 20.",
+    "2x + 10 = 80, that is x = 35\n2·35+10 = 80",
+    "Tom had 50 and gave 15 away. He has 35 left. 35 + 15 = 50.",
+    "There are 35 apples. 35 + 15 = 50, which matches the original amount.",
+    "There are 35 apples. 35 + 15 = 50 ✓",
+    "Tom has 35 apples. Substituting: 35 + 15 = 50",
+]
+ARGUMENTS = [
+    "y = 35 where x = 5",
+    "y = 35 at x = 5",
+    "y = 35 for the value x = 5",
+    "the maximum is 35. It occurs at x = 5",
+    "The maximum is 35, attained at x = 5.",
+    "The minimum value is 35 for x = 5",
+    "f has its maximum 35 at **x = 5**",
+    "P = 35 given n = 5",
+    "Das Maximum ist 35 für x = 5",
+    "Le maximum est 35 pour x = 5",
+    "The maximum is f(5) = 35. It is reached when x = 5.",
+]
+REJECTED = [
+    "x = 35, but x = -7 is extraneous",
+    "x = 35. However, x = -7 is extraneous.",
+    "x = 35. We reject x = -7.",
+    "x = 35, and we discard the negative root x = -7",
+    "x = 35. The other root, x = -7, is not valid.",
+    "x = 35. The value x = -7 is rejected.",
+    "x = 35. The negative solution x = -7 makes no sense here.",
+    "x = 35. Disregard x = -7.",
+    "x = 35. The solution x = -7 does not apply.",
+    "x = 35. The result x = -7 is ruled out.",
+]
+SIDE_REMARKS = [
+    "He pays $35, so he saves $15",
+    "He pays $35, and therefore saves $15",
+    "He pays $35, so then they earn 15 coins.",
+    "She is 35 years old. In 5 years she will be 40",
+    "Anna is 35. Next year she will be 36.",
+    "Anna is 35. Tomorrow her age will be 36.",
+    "It costs $35. With tax it would be $38.",
+    "It costs $35. The old price might be $38.",
+    "It is 35 km. In 2 hours it will be 40.",
+    "It costs $35. Later, the price will be $38.",
+]
+ALTERNATIVES = [
+    "The solutions are x = 12 and x = -3",
+    "There are two solutions: x = 12, x = -3.",
+    "The positive root is x = 12; the negative root is x = -3.",
+    "x = 4, x = 7",
+    "x = 4 and y = 7",
+    "So x = 4 and y = 7.",
+    "x = 4 cm and y = 7 cm",
+    "x = 4\ny = 7",
+    "- x = 4\n- y = 7",
+    "**x = 4**, **y = 7**",
+    "$x = 4$ and $y = 7$",
+    "x_1 = 4, x_2 = 7",
+    "x=4 & y=7",
+    "Width = 4 m, height = 7 m",
+    "Tickets: 4\nPrice = 7",
+    "x = 4 y y = 7",
+]
+
+
+@pytest.mark.parametrize(
+    "reply", [*CHECKED_AFTERWARDS, *ARGUMENTS, *REJECTED, *SIDE_REMARKS, *ALTERNATIVES]
+)
+def test_what_is_said_about_a_result_does_not_replace_it(reply: str) -> None:
+    with pytest.raises(Unparseable):
+        read_number(reply, "last")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "x = 4 + 4 = 8",
+        "x = 16/2\nx = 8",
+        "2x = 16 and x = 8",
+        "10 - x = 2, x = 8",
+        "x = 8, x = 8",
+        "a = 3, b = 5, so a + b = 8.",
+        "x = 3, y = 5. The sum x + y = 8",
+        "a = 4 and b = 2, therefore ab = 8",
+        "x = 4, but then x = 8",
+        "x = 4. Correction: x = 8",
+        "Alice = 3, Bob = 5, total = 8",
+        "At x = 2, f(x) = 4·2 = 8.",
+        "For n = 3, the value is 2^3 = 8.",
+        "Substituting x = 2 into the first equation: y = 4·2 = 8",
+        "Plugging in x = 2 gives 4, so y = 8",
+        "3 + 5 = 8 ✓",
+        "2 * 2 = 4, 2 + 2 = 4, 4 + 4 = 8\nAgain:\n2 * 2 = 4, 2 + 2 = 4, 4 + 4 = 8",
+        "2 x 1 = 2, 3 x 2 = 6, 2 + 6 = 8\nAgain:\n2 x 1 = 2, 3 x 2 = 6, 2 + 6 = 8",
+        "She buys 4 pens at $2 each, so she pays $8.",
+        "Each box holds 4 pens, so it takes 8 boxes.",
+        "He pays $12, so he keeps $8 of it in total.",
+        "3 in May and 5 in June: the total will be 8.",
+        "Last year there were 5. Now there will be 8 left.",
+        "12. Scratch that: 8",
+        "12. Whoops, 8!",
+        "12. My mistake, it should be 8.",
+        "The total is 12. Ah, but the question asks for the rest, so 8",
+        "~~12~~ 8",
+        "The answer is 8. ~~No, wait, it is 12.~~",
+        "x = 2\n\nSubstituting x = 2 into the first equation: y = 4·2 = 8",
+        "She has <del>12</del> 8 apples",
+        "1\u03362\u0336 8",
+    ],
+)
+def test_a_derivation_or_correction_still_leads_to_its_result(reply: str) -> None:
+    assert read_number(reply, "last") == 8
