@@ -29,8 +29,8 @@ from harness.errors import (
     raised_as,
 )
 from harness.prompts import Template
-from harness.tasks.jsonl.question_form import QuestionForm
-from harness.tasks.jsonl.rows_task import RowsTask
+from harness.tasks.items import QuestionForm
+from harness.tasks.rows_task import RowsTask
 
 MOST_KEPT = 20_000  # rows of a data set that are kept in memory
 COMMIT = re.compile(r"[0-9a-f]{40}")

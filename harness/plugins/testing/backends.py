@@ -1,4 +1,7 @@
-"""Checks a plug-in backend: its features, request bodies, replies and errors."""
+"""Checks a plug-in backend: its features, request bodies, replies and errors.
+
+A local server that refuses all calls shows what a backend sends and how it treats errors.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,13 @@ import asyncio
 import contextlib
 import dataclasses
 import inspect
+import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
 from typing import Any, get_args
 
 from msgspec.structs import astuple, replace
@@ -23,7 +30,6 @@ from harness.errors import (
     TransientError,
 )
 from harness.plugins.testing.plugin_check import PlugInCheck, misfit
-from harness.plugins.testing.refusing import Refusing, refusing
 from harness.records import Decoding, Message, Origin, Reply, Request, Role, Usage
 
 FEATURES = {
@@ -164,12 +170,11 @@ def _variants(backend: ports.Backend, request: Request) -> Iterator[tuple[str, R
         variants["message roles"] = [{"messages": messages} for messages in longer]
     if "seed" in backend.features:
         variants["seed"] = [{"seed": 1}, {"seed": 2}]
+        variants["seed of 0"] = [{"seed": 0}, {"seed": None}]
     for name, values in DECODINGS.items():
         if name in backend.features:
             set_to = [dataclasses.replace(request.decoding, **{name: value}) for value in values]
             variants[name] = [{"decoding": first_change} for first_change in set_to]
-    if "seed" in backend.features:
-        variants["seed of 0"] = [{"seed": 0}, {"seed": None}]
     if "temperature" in backend.features:
         set_to = [dataclasses.replace(request.decoding, temperature=value) for value in (0.0, None)]
         variants["temperature of 0"] = [{"decoding": decoding} for decoding in set_to]
@@ -204,11 +209,7 @@ async def _refused(
     visible_texts["fingerprint"] = str(backend.fingerprint())
     try:
         async with asyncio.timeout(timeout_s):
-            for status, body in (
-                *((status, b"{}") for status in ERRORS),
-                (200, b"{}"),
-                (200, b"<html>"),
-            ):
+            for status, body in (*product(ERRORS, [b"{}"]), (200, b"{}"), (200, b"<html>")):
                 server.status = status
                 server.body = body
                 server.sent = []
@@ -382,3 +383,61 @@ def _reply_problem(backend: ports.Backend, result: Reply | BaseException) -> str
     if result.usage is None and backend.cacheable and "free" not in backend.features:
         return "returns no usage: a paid call's cost would be unknown."
     return ""
+
+
+# A header or a URL parameter that carries a key.
+KEY = re.compile(r"(?i)[\w-]*(?:auth|key|secret|token)[\w-]*(?:: (?:\w+ )?|=)([^\s&]{8,})")
+
+
+class Refusing(ThreadingHTTPServer):
+    """A local server that answers all calls with ``status`` and ``body``.
+
+    With the status 401, the body instead quotes the call's keys. With ``together``, each call is
+    answered only when a second call has arrived, or after 3 s.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Refusal)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        self.status = 429
+        self.body = b"{}"
+        self.keys: set[str] = set()
+        self.together: threading.Barrier | None = None
+        self.sent: list[tuple[str, bytes]] = []
+
+
+class _Refusal(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        assert isinstance(self.server, Refusing)
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.server.sent.append((self.path, body))
+        keys = KEY.findall(f"{self.path}\n{self.headers}")
+        self.server.keys.update(keys)
+        if self.server.together:
+            with contextlib.suppress(threading.BrokenBarrierError):
+                self.server.together.wait(3)
+        answer = self.server.body
+        if self.server.status == 401:  # some providers quote the key
+            answer = json.dumps({"error": {"message": f"Wrong key: {keys}"}}).encode()
+        self.send_response(self.server.status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(answer)))
+        self.send_header("retry-after", "1")
+        self.end_headers()
+        self.wfile.write(answer)
+
+    do_GET = do_POST  # noqa: N815 (named by http.server)
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing: the base class would print a line for each call."""
+
+
+@contextlib.contextmanager
+def refusing() -> Iterator[Refusing]:
+    """Run a `Refusing` server in a thread."""
+    with Refusing() as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
