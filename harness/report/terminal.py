@@ -35,10 +35,15 @@ def terminal(document: TableDocument | Table) -> RenderableType:
     if isinstance(document, Table):
         return _Drawn(document, "")
     hint = "--format markdown" if document.data is not None else ""
-    heading = Text("  ").join(Text(printable(mark), _MARK) for mark in document.marks)
-    if document.title:
-        heading = Text("  ").join(filter(None, [heading, Text(printable(document.title), "bold")]))
-    parts: list[RenderableType] = [one_line(heading)] if heading else []
+    marks = [Text(printable(mark), _MARK) for mark in document.marks]
+    parts: list[RenderableType] = []
+    if document.title and not any(" " in mark for mark in document.marks):
+        title = Text(printable(document.title), "bold")
+        parts.append(one_line(Text("  ").join([*marks, title])))  # such as SIMULATED
+    else:
+        parts += marks
+        if document.title:
+            parts.append(_titled(document.title))
     before: Table | Note | None = None
     for part in document.parts:
         if parts and not (isinstance(part, Note) and isinstance(before, Note)):

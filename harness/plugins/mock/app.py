@@ -68,7 +68,7 @@ from harness.plugins.mock.openai import (
 )
 from harness.plugins.mock.openai_batches import MistralBatches, OpenAIBatches
 from harness.plugins.mock.stats import BodyCount, Limits, MockRateLimits, Stats
-from harness.plugins.mock.wire import Call, Headers, MockRequest, ReplyChoice, WireFormat
+from harness.plugins.mock.wire import Headers, MockRequest, ModelCall, ReplyChoice, WireFormat
 
 WIRE_FORMATS: tuple[type[WireFormat], ...] = (
     *(OpenAIChat, OpenAICompletions, OpenAIResponses, AnthropicMessages, AnthropicVertex),
@@ -216,16 +216,16 @@ class Provider:
             status, answer = self._control(route, body)
             await connection.answer(status, self._encode(answer), [])
 
-    def _call(self, path: str, headers: Headers, body: bytes) -> Call | None:
+    def _call(self, path: str, headers: Headers, body: bytes) -> ModelCall | None:
         """Return a call of a model, or None for a path at which none is served."""
         if vendor := self._vendors.get(path):
-            return Call(vendor, "", headers, body)
+            return ModelCall(vendor, "", headers, body)
         for pattern, vendor in self._vendors.items():
             if model := wire.model_in(path, pattern):
-                return Call(vendor, model, headers, body)
+                return ModelCall(vendor, model, headers, body)
         return None
 
-    async def _serve(self, call: Call, connection: Connection, slot: ExitStack) -> None:
+    async def _serve(self, call: ModelCall, connection: Connection, slot: ExitStack) -> None:
         vendor = call.vendor
         count = self.stats.arrive(call.digest, vendor.path)
         request_id = f"req_{call.digest}{count.requests:04d}"
@@ -300,7 +300,7 @@ class Provider:
         request = self._admit(self._batched(path, body, headers))
         return request.model, request.prompt_tokens
 
-    def _batched(self, path: str, body: bytes, headers: Headers) -> Call:
+    def _batched(self, path: str, body: bytes, headers: Headers) -> ModelCall:
         call = self._call(path, headers, body)
         assert call is not None
         return call
@@ -320,7 +320,7 @@ class Provider:
         self._count_answer(request, choices, count)
         return 200, altered(vendor.answer(request, choices), fault, call.key)
 
-    def _admit(self, call: Call) -> MockRequest:
+    def _admit(self, call: ModelCall) -> MockRequest:
         vendor = call.vendor
         if self._api_key is not None:
             vendor.check_key(call.headers, self._api_key)
@@ -341,14 +341,16 @@ class Provider:
         return request
 
     def _drawn(
-        self, call: Call, request: MockRequest, number: float
+        self, call: ModelCall, request: MockRequest, number: float
     ) -> tuple[Fault | None, list[ReplyChoice]]:
         """Return the fault that a random number selects, if any, and the choices of the answer."""
         fault = self._faults.pick(number, request.turns)
         self.stats.counts.by_model[request.model] += 1
         return fault, self._choices(call, request, fault)
 
-    def _choices(self, call: Call, request: MockRequest, fault: Fault | None) -> list[ReplyChoice]:
+    def _choices(
+        self, call: ModelCall, request: MockRequest, fault: Fault | None
+    ) -> list[ReplyChoice]:
         if request.echoed and fault not in _FAULTY_CHOICES:
             return [scored(request.model, text) for text in request.echoed]
         if request.prompts:
@@ -393,7 +395,7 @@ class Provider:
             raise vendor.rate_limited(request.model, broken, broken.wait_s)
         self.stats.peak.add(read, written)
 
-    def _raise_status(self, fault: Fault | None, call: Call, request: MockRequest) -> None:
+    def _raise_status(self, fault: Fault | None, call: ModelCall, request: MockRequest) -> None:
         if fault is None:
             return
         self.stats.counts.by_fault[fault] += 1

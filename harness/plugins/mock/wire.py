@@ -264,7 +264,7 @@ class WireFormat(ABC):
             raise self.invalid_body(error) from None
 
 
-class Call:
+class ModelCall:
     """A call of a model, in a vendor's wire format. ``model`` is the one in the path, or ""."""
 
     def __init__(self, vendor: WireFormat, model: str, headers: Headers, body: bytes) -> None:
