@@ -353,7 +353,7 @@ _RETRACTION = re.compile(  # at the beginning of a sentence
 _TAKEN_BACK = re.compile(  # anywhere after the answer, in languages whose sentences are not parsed
     r"\b(?:perdón|perdona|disculp[ae]\w*|lo\s+siento|equivoqu[eé]|equivocad[oa]|mejor\s+dicho|scusa(?:te|mi)?"
     r"|mi\s+dispiace|(?:ho|mi\s+sono)\s+sbagliat[oa]|anzi|desculp[ae]\w*|errei|enganei|aliás|quer\s+dizer"
-    r"|pardon|désolée?|(?:suis|me)\s+tromp\w+|entschuldigung|sorry|verrechnet|vertan|geirrt|beziehungsweise\s+eher"
+    r"|pardon|désolée?|(?:suis|me)\s+tromp\w+|entschuldigung|sorry(?!\s+for\s+(?:the|any)\s+(?:delay|wait|inconvenience|length)\b)|verrechnet|vertan|geirrt|beziehungsweise\s+eher"
     r"|doch\s+(?:eher|lieber|nur)|vielmehr|plutôt|przepraszam|pomyli\w+|yanl\u0131ş\w*|hatal\u0131|düzelt\w+|excuses|vergis\w+"
     r"|förlåt|ursäkta|undskyld|unnskyld|maaf|xin\s+lỗi|нет|извин\w+|ошиб\w+|прости\w*|неверн\w+|неправильн\w+|точнее|скорее)\b"
     r"|(?:^|[.!?。\n])\W{0,10}(?:nein|non|não|нет|いや|いいえ|아니[요오]?|لا|नहीं|不|nie|hay\u0131r|nee|nej|לא|ไม่)\s*[,、\uff0c،.!—\u2013]"

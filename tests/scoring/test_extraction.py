@@ -282,6 +282,7 @@ def test_a_match_of_any_pattern_is_taken_back_by_a_later_correction(
     "reply",
     [
         "Sentiment: positive\n\nThe reviewer likes the film.",
+        "Sentiment: positive\n\nSorry for the delay!",
         "Sentiment: positive\n\nSo the **sentiment:** positive",
         "Sentiment: positive\nPrevious sentiment: negative",
         'Sentiment: positive (not, as one may read, "sentiment: negative")',
