@@ -15,7 +15,7 @@ from harness.config.run_file import Shard
 from harness.errors import ConfigError, DataMissing, StoreFailed, nearest
 from harness.store.files import RUN_FILES, make_folder, write_json
 from harness.store.json_lines import reading
-from harness.store.run_folder import REPORT, RunFolder
+from harness.store.run_folder import FRESH, REPORT, RunFolder
 
 logger = logging.getLogger("harness")
 
@@ -94,6 +94,24 @@ def run_name(base: str, variant: str) -> str:
     return f"{base}.{variant}" if variant else base
 
 
+def base_name(run: RunFolder, variant: str | None = None) -> str:
+    """Return a run's name without its variant (default: the recorded one)."""
+    if variant is None:
+        variant = run.read_manifest().get("variant")
+    return run.name.removesuffix(f".{variant}") if variant else run.name
+
+
+def runs_of_file(root: Path, base: str) -> dict[str, RunFolder]:
+    """Return the existing runs of a file by variant, also of variants that it no longer has."""
+    runs: dict[str, RunFolder] = {}
+    for run in all_runs(root):
+        if run.name == base or run.name.startswith(f"{base}."):
+            variant = run.read_manifest().get("variant") or ""
+            if run.name == run_name(base, variant):
+                runs[variant] = run
+    return runs
+
+
 def shard_base(base: str, shard: Shard) -> str:
     """Return the base name of a shard's runs: ``BASE-3of16``."""
     return f"{base}-{shard.number}of{shard.of}"
@@ -139,10 +157,8 @@ def set_aside(
         The new name of the runs, without the variant, or "" if there was no run.
     """
     before = {variant: RunFolder(root, run_name(base, variant)) for variant in variants}
-    for run in all_runs(root) if removed else ():
-        variant = run.read_manifest().get("variant") or ""
-        if run.name == run_name(base, variant):
-            before[variant] = run
+    if removed:
+        before |= runs_of_file(root, base)
     dated = fresh_base(root, f"{base}-{time.strftime('%Y%m%d-%H%M%S')}", list(before))
     renamed: list[tuple[RunFolder, RunFolder]] = []
     try:
@@ -151,7 +167,7 @@ def set_aside(
                 renamed.append((run, run.rename(run_name(dated, variant))))
         for run, _ in renamed:  # payments for the earlier run are not the new one's
             make_folder(run.path)
-            write_json(run.manifest, {"id": uuid4().hex})
+            write_json(run.manifest, {"id": uuid4().hex, FRESH: time.time() if removed else 0.0})
         yield dated if renamed else ""
     except BaseException:
         for run, new in renamed:
