@@ -135,6 +135,7 @@ async def _execute(job: Job, session: Session, listener: Listener | None) -> Res
         measure=run.measure or job.task.measure,
         variant=job.variant.name,
         variants=job.variant.listed,
+        extends=job.variant.extends,
         display=recorded_display(run, job.data),
         run_id=session.run_id,
     )

@@ -45,6 +45,7 @@ IMPORTED = "imported"  # backend of another tool's results
 JUDGES = "judges.json"
 SCORES = "scores.jsonl"  # written by `harness score`
 SPENDING, PRICES = "spending.json", "prices.json"
+EXTENDS = "extends"  # in the manifest: whether runs of an evaluation were added to existing ones
 FRESH = "fresh"  # in the manifest: the time since which the file's runs have new accounts
 REPORT, ROWS = "report.html", "rows.jsonl"
 COPIES = ".remote.json"  # which files an object store has (`harness sync`)
@@ -70,6 +71,7 @@ class _Manifest(msgspec.Struct):
     backend: str | None = None
     variant: str | None = None
     variants: list[str] = []
+    extends: bool = False
     fresh: Time | None = None
     packages: dict[str, Any] = {}
     sealed: bool = False
