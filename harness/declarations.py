@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from importlib.metadata import entry_points
+from importlib.metadata import Distribution, entry_points
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,26 @@ from harness.plugin import NamedTask, Plugin, Verb, View
 
 GROUP = "harness"  # of entry points
 DISTRIBUTION = "harness-instruct"  # the package that brings the harness and its own plug-ins
+
+
+CORE = Plugin(
+    summary="What the harness brings without plug-ins.",
+    tasks={"jsonl": ".tasks:JsonlTask"},
+    backends={
+        "openai": ".backends.openai:OpenAIBackend",
+        "simulated": ".backends.simulated:SimulatedBackend",
+    },
+    checkers={
+        "contains": ".scoring.checkers:ContainsChecker",
+        "exact_match": ".scoring.checkers:ExactMatchChecker",
+        "json_schema": ".scoring.checkers:JsonSchemaChecker",
+        "regex_match": ".scoring.checkers:RegexMatchChecker",
+        "word_count": ".scoring.checkers:WordCountChecker",
+    },
+    judges={"yes_no": ".scoring.judges:YesNo"},
+    removed_options={"yes_no.rules": ("beside",)},
+)
+"""The built-in tasks, backends, checkers and judges. No plug-in shadows them."""
 
 
 def kind_title(kind: str) -> str:
@@ -40,10 +60,8 @@ class PluginMember(NamedTuple):
 
     def load(self) -> Callable[..., Any]:
         """Import the member, and return it."""
-        if self.entry:
-            return self.table()[self.entry]
-        member: Callable[..., Any] = getattr(importlib.import_module(self.module), self.attribute)
-        return member
+        member: Any = getattr(importlib.import_module(self.module), self.attribute)
+        return member[self.entry] if self.entry else member  # type: ignore[no-any-return]
 
 
 class Declaration(NamedTuple):
@@ -87,18 +105,19 @@ class Declaration(NamedTuple):
                 if isinstance(place, Verb):
                     yield from self._verb_members(name, self.absolute_verb(place))
                 elif isinstance(place, View):
-                    yield self._member(kind, name, self.absolute(place.place))
+                    yield self.member(kind, name, self.absolute(place.place))
                 elif not isinstance(place, Mapping | NamedTask | tuple):
-                    yield self._member(kind, name, self.absolute(place))
+                    yield self.member(kind, name, self.absolute(place))
 
     def _verb_members(self, name: str, verb: Verb) -> Iterator[PluginMember]:
-        yield self._member("verbs", name, verb.place)
+        yield self.member("verbs", name, verb.place)
         for subverb, place in verb.subverbs.items():
-            yield self._member("verbs", f"{name} {subverb}", place)
+            yield self.member("verbs", f"{name} {subverb}", place)
         if verb.completes:
-            yield self._member("verbs", name, verb.completes)
+            yield self.member("verbs", name, verb.completes)
 
-    def _member(self, kind: str, name: str, absolute: str) -> PluginMember:
+    def member(self, kind: str, name: str, absolute: str) -> PluginMember:
+        """Return a member, given its kind, its name and its absolute place."""
         module, _, attribute = absolute.partition(":")
         title = f"{kind_title(kind)} {name!r}"
         return PluginMember(module, attribute, self.package, self.version, title=title)
@@ -130,9 +149,15 @@ def described(error: BaseException) -> str:
 def _declarations(path: tuple[str, ...]) -> list[Declaration]:
     """Return the declarations of all installed plug-ins (cached: a look-up takes 10 ms)."""
     declarations = []
+    versions: dict[Distribution, tuple[str, str]] = {}  # reading one takes half a millisecond
     for entry in entry_points(group=GROUP):
-        package = entry.dist.name if entry.dist else entry.value
-        version = entry.dist.version if entry.dist else ""
+        distribution = entry.dist
+        if distribution is None:
+            package, version = entry.value, ""
+        else:
+            if distribution not in versions:
+                versions[distribution] = (distribution.name, distribution.version)
+            package, version = versions[distribution]
         home = ""
         problem = ""
         try:
@@ -175,17 +200,20 @@ def named_tasks() -> Mapping[str, NamedTask]:
 @functools.cache
 def _members(kind: str, path: tuple[str, ...]) -> Mapping[str, list[PluginMember]]:
     members: dict[str, list[PluginMember]] = {}
-    for declaration in _declarations(path):
+    built_in = getattr(CORE, kind, {})
+    core = Declaration("core", "harness", DISTRIBUTION, "", CORE)
+    for declaration in (core, *_declarations(path)):
         members_of_kind = declaration.plugin.extensions.get(kind, {})
         for name, place in getattr(declaration.plugin, kind, members_of_kind).items():
-            module, _, attribute = declaration.absolute(place).partition(":")
-            member = PluginMember(module, attribute, declaration.package, declaration.version)
+            if declaration is not core and name in built_in:
+                continue
+            member = declaration.member(kind, name, declaration.absolute(place))
             members.setdefault(name, []).append(member)
     return members
 
 
 def declared_members(kind: str) -> Mapping[str, list[PluginMember]]:
-    """Return the members of a kind in all declarations, by name.
+    """Return the members of a kind in all declarations and in the core, by name.
 
     Args:
         kind: A field of `Plugin`, such as ``tasks``, or a kind of its ``extensions``.

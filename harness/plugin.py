@@ -140,7 +140,7 @@ class Plugin:
             (`harness.engine.job.ParaphrasingModel`), ``task.shots``
             (`harness.engine.plan.FewShotPrompts`), ``judges.against``
             (`harness.ports.OtherAnswers`), ``task.choices``
-            (`harness.tasks.jsonl.question_form.QuestionForm`) and ``user``
+            (`harness.tasks.items.QuestionForm`) and ``user``
             (`harness.engine.job.PlayedUser`).
         table_figures: Kinds of figures in tables (`FigureKind`).
         suite_documents: Functions that build documents about several runs, given their folders:

@@ -1,23 +1,18 @@
 """Finds, checks and builds plug-ins by their names in run files.
 
-A built-in is a module in its kind's package, named as in run files. All others are declared
-(`Plugin`) in a module that an entry point of the group ``harness`` names. A running program can
-register a plug-in (`register`), and a run file can name the path of a Python file:
-``./my_check.py``.
+A plug-in is declared (`Plugin`) in a module that an entry point of the group ``harness`` names, or
+built in (`harness.declarations.CORE`). A running program can register a plug-in (`register`), and a
+run file can name the path of a Python file: ``./my_check.py``.
 
-The plug-in is a callable, which a module of a built-in names ``plugin``. Its positional parameters
-are options in run files, validated against their annotations. Its keyword-only parameters are
-supplied by the harness (`SUPPLIED`).
+The plug-in is a callable. Its positional parameters are options in run files, validated against
+their annotations. Its keyword-only parameters are supplied by the harness (`SUPPLIED`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
-import importlib
 import inspect
-import pkgutil
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping
@@ -29,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import harness
 from harness.declarations import (
+    CORE,
     DISTRIBUTION,
     GROUP,
     PluginMember,
@@ -39,28 +35,20 @@ from harness.declarations import (
 )
 from harness.errors import ConfigError, ExtraMissing, nearest
 from harness.execution import check_execution
-from harness.function_backend import backend_of
 from harness.plugin_interface import calling, options_model, parameters, problems
-from harness.ports import PARAMETERS
-from harness.user_code import checker_of, files_sha256, load_file, local_files, source_sha256
+from harness.ports import BASES, PARAMETERS
+from harness.user_code import (
+    backend_of,
+    checker_of,
+    files_sha256,
+    load_file,
+    local_files,
+    source_sha256,
+)
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic_core import ErrorDetails
-
-PACKAGES = {
-    "backends": "harness.backends",
-    "tasks": "harness.tasks",
-    "checkers": "harness.scoring.checkers",
-    "judges": "harness.scoring.judges",
-    "metrics": "",
-    "measures": "",
-    "loaders": "",
-    "filters": "",
-    "post_processors": "",
-    "observers": "",
-}
-"""The package of each kind's built-in plug-ins, or "" if there are none."""
 
 SECTION_KEYS: Mapping[str, tuple[str, ...]] = {
     "backends": ("backend", "name"),
@@ -89,9 +77,6 @@ Built-in backends may also have ``cache_dir``, the folder of caches.
 
 CODE = "code/"  # the start of the name of a hash of a user's code in a fingerprint
 
-REMOVED: Mapping[str, tuple[object, ...]] = {"yes_no.rules": ("beside",)}
-"""Removed options of built-ins, as in `Plugin.removed_options`."""
-
 FILE = ".py"  # the suffix of a plug-in's name if the name is the path of a Python file
 
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}  # by kind and name
@@ -99,7 +84,7 @@ _hashes: dict[tuple[str, str], str] = {}  # of the source when registered, by ki
 
 
 def _removed() -> dict[str, tuple[object, ...]]:
-    removed = dict(REMOVED)
+    removed = dict(CORE.removed_options)
     for declaration in declarations():
         removed |= declaration.plugin.removed_options
     return removed
@@ -218,7 +203,7 @@ def _changed_ns(path: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """All plug-ins of one kind: a key of `PACKAGES`, such as ``tasks``, or ``figures``."""
+    """All plug-ins of one kind: a key of `BASES`, such as ``tasks``, or ``figures``."""
 
     name: str
 
@@ -226,9 +211,6 @@ class Kind:
     def title(self) -> str:
         """The kind in the singular, for messages ("post-processor")."""
         return kind_title(self.name)
-
-    def _builtins(self) -> list[str]:
-        return _modules(PACKAGES.get(self.name, ""))
 
     def _declared(self, name: str) -> list[PluginMember]:
         """Return the members of this name in all declarations."""
@@ -240,7 +222,7 @@ class Kind:
 
     def names(self) -> list[str]:
         """Return the sorted names of this kind's plug-ins."""
-        names = {*self._builtins(), *self.registered()}
+        names = {*self.registered()}
         for name, members in declared_members(self.name).items():
             family, is_family, _ = name.partition("*")
             if is_family:
@@ -263,10 +245,6 @@ class Kind:
                 problem = f"There is no file {name!r} with a {self.title}."
                 raise ConfigError(problem, "Check the path.")
             return _from_file(self.name, name).plugin
-        if name in self._builtins():  # a built-in is never shadowed by an entry point
-            plugin: Callable[..., Any]
-            plugin = importlib.import_module(f"{PACKAGES[self.name]}.{name}").plugin
-            return plugin
         return self._load_declared(name)
 
     def _load_declared(self, name: str) -> Callable[..., Any]:
@@ -309,15 +287,12 @@ class Kind:
             return {"package": "", "version": "", "sha256": _hashes[self.name, name]}
         if name.endswith(FILE):
             return {"package": name, "version": "", "sha256": files_sha256(self.files(name))}
-        version = harness.__version__
-        if name not in self._builtins():
-            member = self._declared(name)[0]
-            version = member.version
-            if member.package != DISTRIBUTION:
-                digest = files_sha256(_code(member.module))
-                return {"package": member.package, "version": version, "sha256": digest}
+        member = self._declared(name)[0]
+        if member.package != DISTRIBUTION:
+            digest = files_sha256(_code(member.module))
+            return {"package": member.package, "version": member.version, "sha256": digest}
         digest = files_sha256([Path(inspect.getfile(plugin))])
-        return {"package": "harness", "version": version, "sha256": digest}
+        return {"package": "harness", "version": harness.__version__, "sha256": digest}
 
     def files(self, name: str) -> list[Path]:
         """Return the files of a plug-in that is named by its path, or else []."""
@@ -429,14 +404,6 @@ class Kind:
 _TYPE = re.compile(r"str|int|float|bool|dict|(list|tuple|dict)\[.*\]")  # in an error's location
 
 
-@functools.cache
-def _modules(package: str) -> list[str]:
-    if not package:
-        return []
-    home = importlib.import_module(package)
-    return sorted(m.name for m in pkgutil.iter_modules(home.__path__) if m.name[0] != "_")
-
-
 def _broken(kind_name: str, name: str) -> str:
     """Return what to do if an installed package may declare a name in a way that is not read."""
     if not any(declaration.package == DISTRIBUTION for declaration in declarations()):
@@ -481,8 +448,8 @@ def kind(name: str) -> Kind:
     """Return a kind of plug-in by its name, such as ``tasks``.
 
     Raises:
-        ValueError: If the name is not in `PACKAGES`.
+        ValueError: If the name is not in `BASES`.
     """
-    if name not in PACKAGES:
+    if name not in BASES:
         raise ValueError(f"no such kind of plug-in: {name}")
     return Kind(name)

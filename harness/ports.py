@@ -10,7 +10,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar, get_args
+
+from msgspec import Struct, yaml
 
 from harness.errors import ConfigError
 from harness.records import (
@@ -133,6 +136,20 @@ class PaperTable:
     columns: str  # label whose groups are a figure's columns; empty for one column
     figures: tuple[TableFigure, ...]  # in the paper's order
     source: str  # the paper and the section, figure or table
+
+
+class Paper(Struct, frozen=True, kw_only=True):
+    """What tables, reports and ablations show of a benchmark's paper: see the same in `Task`."""
+
+    table: PaperTable | None = None
+    claims: tuple[Claim, ...] | None = None  # None if the task has none
+    effects: tuple[Effect, ...] = ()
+    group_meanings: Mapping[str, Mapping[str, str]] = {}
+
+
+def read_paper(module: str, name: str = "paper.yaml") -> Paper:
+    """Return what a YAML file beside a module, given by its path, says of a benchmark's paper."""
+    return yaml.decode((Path(module).parent / name).read_bytes(), type=Paper)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ CRASH_VERSION = 2  # ``v`` of a line with the outcome ``crashed``, which version
 METRICS_VERSION = 1  # ``schema_version`` of metrics.json
 SCORING_VERSION = 3  # of the rules for reading answers to users' rows; absent in manifests: 1
 
+JsonObject = dict[str, Any]  # by name: any values that JSON can have
 Role = Literal["system", "user", "assistant"]
 Outcome = Literal["ok", "truncated", "refused", "empty", "unparseable", "crashed", "error"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)

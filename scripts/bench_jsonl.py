@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from harness.datasets.folder import DataFolder
-from harness.tasks.jsonl import JsonlTask
+from harness.tasks import JsonlTask
 
 CHECK = {"exact_match": {"ignore_case": True}}
 WORDS = {"word_count": {"at_most": 60}, "of": "text", "as": "short"}

@@ -29,6 +29,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *TUTORIALS.g
 QUICK = ("README", "check", "eval", "jsonl", "study")
 """The pages of a first day. The commands of the others are in the exhaustive stage."""
 EXHAUSTIVE = pytest.mark.exhaustive
+WITHOUT_COMMANDS = ("README.md", "install.md", "pages.md", "python.md", "scale.md")
 BLOCK = re.compile(r"^```(\S+)(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = r"harness [^|&<>;`\n]*\n"
 SIMPLE = re.compile(rf"((?:^{COMMAND})*)((?:^(?!{COMMAND}).*\n?)*)", re.MULTILINE)
@@ -54,7 +55,7 @@ def test_the_commands_of_a_page_run(page: Path) -> None:
     if not entry_points(group="pytest11", name="harness"):  # installed before it had the plug-in
         left_out.append("pytest")
     blocks = commands(page)
-    assert blocks or page.name in ("README.md", "python.md", "scale.md"), "a page without a command"
+    assert blocks or page.name in WITHOUT_COMMANDS, "a page without a command"
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     bin_ = Path(sys.executable).parent

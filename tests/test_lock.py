@@ -44,17 +44,21 @@ def needed(extras: Iterable[str] = (), groups: Iterable[str] = ()) -> Pins:
     for group in groups:
         todo += own["dev-dependencies"][group]
     pins: Pins = {}
+    added: set[tuple[str, str]] = set()  # extras by package
     while todo:
         wanted = todo.pop()
         for package in by_name[wanted["name"]]:
             key = (package["name"], package["version"])
-            if wanted.get("version", package["version"]) != package["version"] or key in pins:
+            if wanted.get("version", package["version"]) != package["version"]:
                 continue
-            files = [package["sdist"]] if "sdist" in package else []
-            pins[key] = {file["hash"] for file in files + package.get("wheels", [])}
-            todo += package.get("dependencies", [])
             for extra in wanted.get("extra", []):
-                todo += package["optional-dependencies"][extra]
+                if (package["name"], extra) not in added:
+                    added.add((package["name"], extra))
+                    todo += package["optional-dependencies"][extra]
+            if key not in pins:
+                files = [package["sdist"]] if "sdist" in package else []
+                pins[key] = {file["hash"] for file in files + package.get("wheels", [])}
+                todo += package.get("dependencies", [])
     return pins
 
 
@@ -143,22 +147,25 @@ def installed() -> Any:
     return packages_distributions()
 
 
-def imported(node: ast.AST) -> Iterator[tuple[str, str]]:
+def imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
     """Modules that code imports, each with the extra that it is imported from, or no extra."""
-    match node:
-        case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.expr_context() | ast.Constant():
-            return
-        case ast.Import(names=names):
-            yield from ((one.name, "") for one in names)
-        case ast.ImportFrom(module=str(module)):
-            yield module, ""
-        case ast.Call(
-            func=ast.Name(id="import_extra"),
-            args=[ast.Constant(value=str(module)), ast.Constant(value=str(extra))],
-        ):
-            yield module, extra
-    for child in ast.iter_child_nodes(node):
-        yield from imported(child)
+    nodes = [tree]
+    while nodes:
+        node = nodes.pop()
+        match node:
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.expr_context() | ast.Constant():
+                continue
+            case ast.Import(names=names):
+                for alias in names:
+                    yield alias.name, ""
+            case ast.ImportFrom(module=str(module)):
+                yield module, ""
+            case ast.Call(
+                func=ast.Name(id="import_extra"),
+                args=[ast.Constant(value=str(module)), ast.Constant(value=str(extra))],
+            ):
+                yield module, extra
+        nodes.extend(ast.iter_child_nodes(node))
 
 
 def test_a_package_of_an_extra_is_imported_as_such() -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from harness.errors import ConfigError, DataInvalid, ExtraMissing, import_extra
 from harness.plugin_interface import calling
-from harness.plugin_loader import PACKAGES, kind
+from harness.plugin_loader import kind
+from harness.ports import BASES
 from tests.installed import install_plugin
 
 pytestmark = pytest.mark.usefixtures("executing_code")
@@ -304,7 +305,7 @@ def test_a_library_of_an_extra_that_is_not_installed_is_named_with_the_command(
 
 
 def test_the_kinds() -> None:
-    assert set(PACKAGES) == {
+    assert set(BASES) == {
         *("backends", "tasks", "checkers", "judges", "metrics", "measures"),
         *("loaders", "filters", "post_processors", "observers"),
     }
@@ -322,7 +323,7 @@ def test_a_plug_in_tells_where_it_is_from(install: Install, tmp_path: Path) -> N
     assert kind("backends").origin("echo")["sha256"] != first["sha256"]
     ours = kind("checkers").origin("contains")
     assert ours["package"] == "harness"
-    assert ours["sha256"] not in ("", kind("checkers").origin("word_count")["sha256"])
+    assert ours["sha256"] not in ("", kind("judges").origin("yes_no")["sha256"])
 
 
 def test_what_a_plug_in_raises_is_told_as_its_own() -> None:

@@ -23,7 +23,7 @@ import yaml
 from harness.config.run_file import RunFile
 from harness.plugin import Plugin
 from harness.plugin_interface import problems
-from harness.plugin_loader import PACKAGES, SUPPLIED, _registered
+from harness.plugin_loader import SUPPLIED, _registered
 from harness.plugins.testing import check_backend, check_checker, check_judge, check_task
 from harness.ports import BASES
 from harness.records import DecodingConstraint, Instance
@@ -155,7 +155,7 @@ def test_the_constraint_and_the_run_file(shown: dict[str, Any]) -> None:
 
 
 def test_its_tables_name_every_kind_parameter_and_optional_member() -> None:
-    for kind in PACKAGES:
+    for kind in BASES:
         assert f"| `{kind}` |" in PAGE, kind
         for parameter in SUPPLIED.get(kind, {}):
             assert f"`{parameter}`" in PAGE, parameter

@@ -20,7 +20,7 @@ from harness.errors import DataInvalid, HarnessError
 from harness.execution import ExecutionRefused, executing
 from harness.plugin_interface import calling
 from harness.plugin_loader import kind
-from harness.ports import Claim, Effect, PaperTable, Task, class_of
+from harness.ports import Paper, PaperTable, Task, class_of
 from harness.records import Instance
 from harness.store.run_folder import RunFolder
 
@@ -29,14 +29,10 @@ KEY, FREE = "display", "free_keys"  # in a manifest
 logger = logging.getLogger("harness")
 
 
-class RunDisplay(msgspec.Struct, frozen=True, kw_only=True):
+class RunDisplay(Paper, frozen=True, kw_only=True):
     """What tables and reports show of a run that its results do not contain."""
 
-    table: PaperTable | None = None
-    claims: tuple[Claim, ...] | None = None  # None if the task has none
-    fields: dict[str, dict[str, str]] = {}  # `Task.fields`, by encoding
-    effects: tuple[Effect, ...] = ()
-    group_meanings: Mapping[str, Mapping[str, str]] = {}
+    fields: Mapping[str, Mapping[str, str]] = {}  # `Task.fields`, by encoding
     missing: str = ""  # why there is none, if the task is not installed
 
     @property

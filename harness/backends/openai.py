@@ -460,6 +460,3 @@ def shares(usage: Usage | None, requests: Sequence[Request]) -> list[Usage | Non
     for request in requests:
         sizes.append(1 + sum(len(message.content.encode()) for message in request.messages))
     return [*usage.divided(sizes)]
-
-
-plugin = OpenAIBackend

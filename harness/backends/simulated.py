@@ -84,6 +84,3 @@ class SimulatedBackend(Backend):
         length = sum(len(message.content) for message in request.messages)
         usage = Usage(input_tokens=length // 4 + 1, output_tokens=len(text) // 4 + 1)
         return Reply(text, "stop", usage, "simulated")
-
-
-plugin = SimulatedBackend

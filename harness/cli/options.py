@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeVar
 
 import typer
 
-from harness.cli.completion import run_names
+from harness.cli.verbs import run_names
 from harness.errors import ConfigError, nearest
 
 T = TypeVar("T", bound=str)

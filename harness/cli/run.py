@@ -1,20 +1,24 @@
-"""`harness run`: execute the runs of a run file, one after another."""
+"""`harness run`: execute the runs of a run file, one after another.
 
+Other commands that call models end as it does: with its exit codes, and what to do next.
+"""
+
+import asyncio
+import re
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
 from harness.analysis.metrics import Metrics
-from harness.cli.completion import run_files
-from harness.cli.endings import INTERRUPTED, MANY, attended, early_end, say_verdictless
+from harness.calls.budget import Budget
 from harness.cli.options import Limit, Overrides, outcomes
-from harness.cli.verbs import next_steps
+from harness.cli.verbs import next_steps, run_files
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.declarations import load_members
@@ -23,7 +27,7 @@ from harness.engine.infrastructure import set_copies_aside
 from harness.engine.job import Confirm, Job, ShowPlans
 from harness.engine.models import Resources, ignored_urls
 from harness.engine.preparation import prepare_all, prepare_data
-from harness.engine.progress import OTHER_ERRORS, Tally
+from harness.engine.progress import OTHER_ERRORS, Ending, Tally
 from harness.engine.run_files import read_runs
 from harness.errors import HarnessError, RunConflict, SecretMissing
 from harness.plugin_loader import Kind
@@ -33,7 +37,7 @@ from harness.store.judgements import read_register
 from harness.store.run_folder import RunFolder
 from harness.store.runs import fresh_base, run_name, set_aside, shard_base
 from harness.terminal.console import output, say, show
-from harness.terminal.display import Display
+from harness.terminal.display import Display, exact_usd
 from harness.wording import count_of
 
 
@@ -330,11 +334,11 @@ def _show(
         show(suite_document(folders, brief=not done))
     else:
         show(runs_table(results))
-    one = f"one in full: harness show {first.folder.name}"
-    say(next_steps(f"Results in {first.settings.runs_dir}", one))
+    in_full = f"one in full: harness show {first.folder.name}"
+    say(next_steps(f"Results in {first.settings.runs_dir}", in_full))
     if done and as_suite:
-        again = f"The table again: harness table {base} --intervals"
-        _say_steps(again, f"every pair tested: harness matrix {base}")
+        table_command = f"The table again: harness table {base} --intervals"
+        _say_steps(table_command, f"every pair tested: harness matrix {base}")
     elif done and not as_suite:
         _compare([job.folder for job in jobs], results.values(), base)
 
@@ -373,3 +377,71 @@ def _collecting(missing: list[str]) -> Callable[[str], str]:
             return ""
 
     return lookup
+
+
+T = TypeVar("T")
+
+BUDGET_SPENT = 3  # exit code
+INTERRUPTED = 130  # exit code after Ctrl-C
+MANY = 10  # a judge gets a warning if one in this many judgements has no verdict
+REASONING = "for a reasoning model, such as 2000, and votes: 5 in yes_no"
+
+
+def attended(work: Coroutine[Any, Any, T], display: Display, command: str) -> T:
+    """Do a command's work, and return its result.
+
+    ``command``, which resumes the work, is printed if the work is interrupted, or fails after a
+    run has begun. An interruption ends the program with the exit code 130.
+    """
+    try:
+        from uvloop import new_event_loop
+    except ImportError:  # not available on this platform
+        new_event_loop = None  # type: ignore[assignment]
+    try:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            return runner.run(work)
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        say(f"Stopped. To continue: {command}")
+        raise typer.Exit(INTERRUPTED) from None
+    except HarnessError:
+        if display.tallies:
+            say(f"To continue: {command}")
+        raise
+
+
+def early_end(ended: Ending, budget: Budget | None, key: str, command: str) -> int:
+    """If a session ended early, print why and that ``command`` resumes it. Return the exit code."""
+    if ended == "budget" and budget is not None:
+        calls = "calls without a recorded cost (failed, cut off, uncounted or of a deleted run)"
+        unsure = f", {exact_usd(budget.unsure)} of it for {calls}"
+        spent = f"{exact_usd(budget.spent)} is spent{unsure if budget.unsure else ''}"
+        call = f"the next call, which may cost {exact_usd(budget.wanted)}"
+        say(f"The budget of {usd(budget.usd)} cannot pay for {call}: {spent}. Raise {key}.")
+        larger = re.sub(r"(budget\.usd=|--budget[ =])\S+", r"\1…", command)
+        say(f"Then, to continue: {larger}")
+        return BUDGET_SPENT
+    if ended == "interrupted":
+        say(f"Interrupted. To continue: {command}")
+        return INTERRUPTED
+    return 0
+
+
+def say_verdictless(run: str, tally: Tally, remedy: str) -> None:
+    """Print which judges often give no verdict, and why. ``remedy`` ends the advice.
+
+    Panels that often pass on a split vote are printed as well.
+    """
+    for panel, n in tally.split_passes.items():
+        total = tally.judgements[panel]
+        if n and n * MANY >= total:
+            share = f"{n:,} of {total:,} judgements pass what its judges are split on"
+            say(f"{run}: panel {panel}: {share}. Set a higher passes_from to fail it.", "yellow")
+    for (judge, outcome), n in tally.verdictless.items():
+        total = tally.judgements[judge]
+        if n * MANY < total:
+            continue
+        reason = tally.reasons[judge, outcome]
+        share = f"{n:,} of {total:,} judgements are {outcome} and have no verdict"
+        say(f"{run}: judge {judge}: {share}. {reason}".rstrip(), "yellow")
+        if outcome == "empty" and reason:
+            say(f"Set the judge's max_tokens higher ({REASONING}), {remedy}")

@@ -1,7 +1,9 @@
 """The names and summaries of all verbs, and how a verb's function becomes a command."""
 
+import contextlib
 import functools
 import inspect
+import os.path
 import re
 import sys
 import types
@@ -18,7 +20,7 @@ from typer.core import TyperGroup
 from harness.declarations import DISTRIBUTION, declarations, declared_views, described
 from harness.plugin import Verb
 
-RUN_NAMES = "harness.cli.completion:run_names"
+RUN_NAMES = "harness.cli.verbs:run_names"
 
 HEADINGS = (
     "Run",
@@ -36,7 +38,7 @@ CORE: Mapping[str, Verb] = {
         heading="Run",
         place="harness.cli.run:run",
         executes=True,
-        completes="harness.cli.completion:run_files",
+        completes="harness.cli.verbs:run_files",
     ),
     "ls": Verb(
         summary="List the runs.",
@@ -227,3 +229,37 @@ class VerbGroup(typer.Typer):
     def verb(self, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         """Return a decorator that adds a subcommand of this name, with help as in `documented`."""
         return lambda verb: self.command(name)(documented(verb))
+
+
+# Completion by the shell. It must respond at once, so slow imports are avoided.
+
+
+def run_names(incomplete: str) -> list[str]:
+    """Return the names of runs that start with ``incomplete``."""
+    configs = _runs_dir().glob("*/config.yaml")
+    return _starting(incomplete, (config.parent.name for config in configs))
+
+
+def run_files(incomplete: str) -> list[str]:
+    """Return YAML files that match ``incomplete``: here, in configs/ or in the folder it names."""
+    folders = {"", "configs/", incomplete[: incomplete.rfind("/") + 1]}
+    files = (f"{place}{path.name}" for place in folders for path in Path(place).glob("*.y*ml"))
+    return _starting(incomplete, files)
+
+
+def _starting(incomplete: str, names: Iterable[str]) -> list[str]:
+    with contextlib.suppress(OSError):  # a folder that cannot be read has no names
+        return sorted(name for name in names if name.startswith(incomplete))
+    return []
+
+
+def _runs_dir() -> Path:
+    """Return the runs folder, without loading the settings (0.3 s) unless ``.env`` names it."""
+    dotenv = Path(".env")
+    if dotenv.is_file() and "HARNESS_RUNS_DIR" in dotenv.read_text(errors="replace").upper():
+        from harness.config.settings import Settings
+
+        return Settings().runs_dir
+    variable = "$HARNESS_RUNS_DIR"
+    folder = os.path.expandvars(variable)
+    return Path("runs" if folder in ("", variable) else folder).expanduser()

@@ -160,7 +160,6 @@ def is_there(path: Path) -> bool:
 
 
 LONGEST_LINE = 1 << 26  # maximum bytes in a line: a small compressed file can expand to any size
-LONGEST_PIECE = 1 << 20  # bytes that are decompressed together
 DUCKDB = {"autoinstall_known_extensions": "false", "threads": 1, "memory_limit": "500MB"}
 
 
@@ -220,27 +219,20 @@ def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
         raise DataInvalid(problem, "Remove one of them.")
 
 
-def numbered_lines(
-    path: Path, start: int = 0, end: int | None = None, first: int = 1
-) -> Iterator[tuple[int, bytes]]:
+def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the number (from 1) and the bytes of each non-blank line of a file.
 
-    A file named ``*.gz`` is decompressed. To read a part of whole lines, give its byte offsets
-    (``start``, ``end``) and the number of its ``first`` line.
+    A file named ``*.gz`` is decompressed.
 
     Raises:
         DataInvalid: If a line is too long, or the compression is damaged.
         DataMissing: If the file cannot be read.
     """
-    number = first - 1
+    number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            file.seek(start)
             lines = iter(lambda: file.readline(LONGEST_LINE), b"")
-            for number, line in enumerate(lines, start=first):
-                if end is not None and start >= end:
-                    return
-                start += len(line)
+            for number, line in enumerate(lines, start=1):
                 if number == 1:
                     line = line.removeprefix(BOM_UTF8)
                 if not line.strip():
@@ -307,14 +299,11 @@ def content_sha256(path: Path) -> str:
     """
     if path.suffix != ".gz":
         return sha256(path)
-    digest = hashlib.sha256()
     try:
         with gzip.open(path) as file:
-            while piece := file.read(LONGEST_PIECE):
-                digest.update(piece)
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataInvalid(f"{path}: not complete gzip ({error}).") from None
-    return digest.hexdigest()
 
 
 def sha256(path: Path) -> str:

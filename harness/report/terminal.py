@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
@@ -36,10 +35,15 @@ def terminal(document: TableDocument | Table) -> RenderableType:
     if isinstance(document, Table):
         return _Drawn(document, "")
     hint = "--format markdown" if document.data is not None else ""
-    heading = Text("  ").join(Text(printable(mark), _MARK) for mark in document.marks)
-    if document.title:
-        heading = Text("  ").join(filter(None, [heading, Text(printable(document.title), "bold")]))
-    parts: list[RenderableType] = [one_line(heading)] if heading else []
+    marks = [Text(printable(mark), _MARK) for mark in document.marks]
+    parts: list[RenderableType] = []
+    if document.title and not any(" " in mark for mark in document.marks):
+        title = Text(printable(document.title), "bold")
+        parts.append(one_line(Text("  ").join([*marks, title])))  # such as SIMULATED
+    else:
+        parts += marks
+        if document.title:
+            parts.append(_titled(document.title))
     before: Table | Note | None = None
     for part in document.parts:
         if parts and not (isinstance(part, Note) and isinstance(before, Note)):
@@ -65,31 +69,24 @@ class _Line(NamedTuple):
 Lines = Sequence[_Line]  # of a cell
 
 
+@dataclass(slots=True, eq=False)
 class _Column:
-    """A column of a block: the lines of its heading, its rows' cells and its footer.
+    """A column: the lines of its heading, its rows' cells and its footer."""
 
-    ``limit`` is the maximum width of texts that may be folded, or None if they may not.
-    """
-
-    def __init__(
-        self,
-        heading: Sequence[str],
-        cells: Sequence[Lines],
-        footer: str,
-        limit: int | None,
-        *,
-        right: bool = False,
-    ) -> None:
-        self.heading = heading
-        self.cells = cells
-        self.footer = footer
-        self.limit = limit
-        self.width = 0
-        self._right = right
+    heading: Sequence[str]
+    cells: Sequence[Lines]
+    footer: str
+    text: bool = True  # left-aligned, and may be folded
+    name: str = ""
+    over: str = ""
+    hide: int = 0
+    least: int = 0  # minimum width
+    limit: int = 0  # maximum width of folded texts
+    width: int = 0
 
     def fold(self, room: int) -> None:
         """Fold texts that are longer than ``room``, and set the width."""
-        if self.limit is not None:
+        if self.text:
             room = max(1, min(room, self.limit))
             self.heading = [part for line in self.heading for part in _parts(line, room)]
             self.cells = [
@@ -106,7 +103,7 @@ class _Column:
     def placed(self, text: str) -> str:
         """Return a line of the heading or footer, filled up to the width."""
         blank = " " * (self.width - cell_len(text))
-        return blank + text if self._right else text + blank
+        return text + blank if self.text else blank + text
 
 
 def _parts(text: str, room: int) -> Sequence[str]:
@@ -114,28 +111,6 @@ def _parts(text: str, room: int) -> Sequence[str]:
         return [text]
     lines = folded(text, room).plain.split("\n")
     return [part for line in lines for part in chop_cells(line, room) or [""]]
-
-
-@dataclass(frozen=True)
-class _TextColumn:
-    """A column of a table, with its cells as text."""
-
-    place: int
-    name: str
-    over: str
-    heading: Sequence[str]
-    cells: Sequence[str]
-    text: bool
-    hide: int
-    least_text: int  # the minimum width of texts that are longer
-
-    @cached_property  # read for each cell
-    def full(self) -> int:
-        return max(map(cell_len, [*self.heading, *self.cells]))
-
-    @property
-    def least(self) -> int:
-        return min(self.full, self.least_text) if self.text else self.full
 
 
 class _Drawn:
@@ -166,7 +141,7 @@ class _Drawn:
         columns = list(self._columns(fold=False))
         if not self._fit(columns, width, self._usual_name):
             columns = list(self._columns(fold=True))
-        hidden: list[_TextColumn] = []
+        hidden: list[_Column] = []
         visible = columns
         for column in sorted(columns, key=lambda column: column.hide):
             if column.hide and not self._fit(visible, width):
@@ -191,7 +166,7 @@ class _Drawn:
             facts.add_row(*(Text(printable(text), _style(cell)) for cell, text in texts))
         return facts
 
-    def _columns(self, *, fold: bool) -> Iterator[_TextColumn]:
+    def _columns(self, *, fold: bool) -> Iterator[_Column]:
         table = self._table
         rows = [*table.rows, *([table.footer] if table.footer else [])]
         for place, column in enumerate(table.columns[table.names :], start=table.names):
@@ -205,21 +180,32 @@ class _Drawn:
             name = " ".join(map(printable, parts))
             if cell_len(column.heading) > room:
                 parts = [column.over, *column.heading.replace(" ± s.e.", "\n± s.e.").split("\n")]
-            heading = Text("\n").join(folded(part, room) for part in parts if part)
-            yield _TextColumn(
-                place=place,
+            lines = Text("\n").join(folded(part, room) for part in parts if part)
+            heading = lines.plain.split("\n")
+            texts = texts if column.text else aligned(texts)
+            full = max(map(cell_len, [*heading, *texts]))
+            cells: list[Lines] = []
+            for row, _ in self._rows:
+                if row is None:
+                    cells.append(())
+                    continue
+                text = texts[row] if column.text else texts[row].rjust(full)
+                cells.append([_Line(text, _style(table.rows[row].cells[place]))])
+            least_text = _LEAST_TEXT if fold else max(_LEAST_TEXT, room)
+            yield _Column(
+                heading,
+                cells,
+                footer=texts[-1] if table.footer else "",
+                text=column.text,
                 name=name,
                 over=column.over,
-                heading=heading.plain.split("\n"),
-                cells=texts if column.text else aligned(texts),
-                text=column.text,
                 hide=column.hide,
-                least_text=_LEAST_TEXT if fold else max(_LEAST_TEXT, room),
+                least=min(full, least_text) if column.text else full,
             )
 
-    def _packed(self, columns: Sequence[_TextColumn], width: int) -> Iterator[list[_TextColumn]]:
+    def _packed(self, columns: Sequence[_Column], width: int) -> Iterator[list[_Column]]:
         """Yield the columns of each block, with those below a shared heading in the same one."""
-        block: list[_TextColumn] = []
+        block: list[_Column] = []
         for over, members in groupby(columns, lambda column: column.over):
             group = list(members)
             keep_together = over and self._fit(group, width)
@@ -231,28 +217,24 @@ class _Drawn:
         if block:
             yield block
 
-    def _fit(self, columns: Sequence[_TextColumn], width: int, name: int | None = None) -> bool:
+    def _fit(self, columns: Sequence[_Column], width: int, name: int | None = None) -> bool:
         widths = [column.least for column in columns]
         if self._table.names:
             widths.append(self._least_name if name is None else name)
         return sum(widths) + _GAP * (len(widths) - 1) <= width
 
-    def _block(
-        self, block: Sequence[_TextColumn], width: int, console: Console
-    ) -> Iterator[Segment]:
+    def _block(self, block: Sequence[_Column], width: int, console: Console) -> Iterator[Segment]:
         table = self._table
         footer = table.footer
         spare = max(0, width - sum(column.least + _GAP for column in block) - self._usual_name)
-        columns: list[_Column] = []
+        columns = list(block)
+        for column in block:
+            column.limit = column.least + spare
         if table.names:
             names = [lines for _, lines in self._rows]
             last = printable(table.texts(footer)[0]) if footer else ""
-            columns.append(_Column([printable(_names_heading(table))], names, last, width))
-        for column in block:
-            cells = [self._cell(column, row) for row, _ in self._rows]
-            last = column.cells[-1] if footer else ""
-            limit = column.least + spare if column.text else None
-            columns.append(_Column(column.heading, cells, last, limit, right=not column.text))
+            heading = [printable(_names_heading(table))]
+            columns.insert(0, _Column(heading, names, last, limit=width))
         _fit_columns(columns, width)
         height = max(len(drawn.heading) for drawn in columns)
         rule = "─" * (sum(drawn.width for drawn in columns) + _GAP * (len(columns) - 1))
@@ -272,20 +254,13 @@ class _Drawn:
             yield from (Segment(rule), Segment.line())
             yield from (Segment(gap.join(texts), bold), Segment.line())
 
-    def _cell(self, column: _TextColumn, row: int | None) -> Lines:
-        if row is None:
-            return ()
-        style = _style(self._table.rows[row].cells[column.place])
-        text = column.cells[row]
-        return [_Line(text if column.text else text.rjust(column.full), style)]
-
 
 def _fit_columns(columns: Sequence[_Column], width: int) -> None:
     """Fold the texts of columns so that they fit the width, if possible."""
     room = width - _GAP * (len(columns) - 1)
     for column in columns:
         column.fold(room)
-    narrowed = [column for column in columns if column.limit is not None]
+    narrowed = [column for column in columns if column.text]
     widths = {id(column): column.width for column in columns}
     while narrowed and sum(widths.values()) > room:
         widest = max(narrowed, key=lambda column: widths[id(column)])

@@ -27,7 +27,7 @@ from harness.plugin_loader import FILE, kind
 from harness.ports import Checker
 from harness.records import Instance, Score
 from harness.scoring import is_blank
-from harness.scoring.checkers.json_schema import JsonSchemaChecker
+from harness.scoring.checkers import JsonSchemaChecker
 from harness.user_code import checked
 
 JUDGE = "judge"  # key of a check that one of the run's judges decides, in place of a checker's name

@@ -240,7 +240,7 @@ def test_a_gateway_that_never_answers_the_control_call_and_a_prompt(
 
     def answer_others(request: MockRequest, index: int) -> str:
         if faulty in request.prompt and (request.model == "judge") == judged:
-            raise ApiError(status, {"message": "blocked"})
+            raise ApiError(status, "blocked")
         return answer(request, index)
 
     limits = {"attempts": 2, "concurrency": 4, "outage_s": 20, "timeout_s": 1}
@@ -266,7 +266,7 @@ def test_an_outage_of_a_gateway_that_never_answers_the_control_call_ends_the_run
 
     def answer_until_outage(request: MockRequest, index: int) -> str:
         if next(answered) > N - 12:
-            raise ApiError(503, {"message": "overloaded"})
+            raise ApiError(503, "overloaded")
         return answer(request, index)
 
     with MockServer(answers=answer_until_outage, faults={"403": 1}, fault_on=[CONTROL]) as server:
@@ -316,7 +316,7 @@ def test_many_prompts_that_are_rejected_alike_do_not_end_a_run_that_was_answered
 
     def reply(request: MockRequest, index: int) -> str:
         if any(f"row {number:02}." in request.prompt for number in range(0, N, 2)):
-            raise ApiError(400, {"message": "Input rejected"})
+            raise ApiError(400, "Input rejected")
         return answer(request, index)
 
     with MockServer(answers=reply) as server:

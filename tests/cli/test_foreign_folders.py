@@ -261,8 +261,7 @@ def test_a_command_that_needs_the_code_names_the_file(
     planted: Callable[[str], Path], tmp_path: Path, place: str
 ) -> None:
     marker = planted(place)
-    apart: dict[str, bool] = {"close_fds": True}  # in a process of its own
-    ended = harness("score", "evil", env=environment(tmp_path), cwd=tmp_path, **apart)
+    ended = harness("score", "evil", env=environment(tmp_path), cwd=tmp_path, apart=True)
     assert f"Executing {tmp_path}/runs/evil/evil.py" in ended.stderr
     assert marker.exists()
 
@@ -287,8 +286,7 @@ def test_all_files_that_a_run_names_are_reported(tmp_path: Path, command: str) -
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(file))
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        apart: dict[str, bool] = {"close_fds": True}  # in a process of its own: it has loaded none
-        return harness(*words, env=environment(tmp_path), cwd=tmp_path, **apart)
+        return harness(*words, env=environment(tmp_path), cwd=tmp_path, apart=True)
 
     for _ in range(2):
         ended = run("run", "c.yaml")
@@ -391,8 +389,7 @@ def test_the_table_of_a_task_in_a_file_is_recorded(tmp_path: Path) -> None:
     (tmp_path / "sums.yaml").write_text(yaml.safe_dump(file))
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        apart: dict[str, bool] = {"close_fds": True}  # in a process of its own: it has loaded none
-        return harness(*words, env=environment(tmp_path), cwd=tmp_path, **apart)
+        return harness(*words, env=environment(tmp_path), cwd=tmp_path, apart=True)
 
     ended = run("run", "sums.yaml")
     assert ended.returncode == 0, ended.stderr
@@ -479,8 +476,7 @@ def test_a_pipe_is_no_run_file(tmp_path: Path) -> None:
 
 
 def test_an_error_message_has_no_control_characters(tmp_path: Path) -> None:
-    apart: dict[str, bool] = {"close_fds": True}  # in a process of its own
-    ended = harness("rm", "\x1b[31mred", env=environment(tmp_path), **apart)
+    ended = harness("rm", "\x1b[31mred", env=environment(tmp_path), apart=True)
     assert "'\\x1b[31mred' cannot name a run" in ended.stderr
 
 

@@ -82,18 +82,20 @@ def test_a_mistake_in_a_row_is_told_before_any_call(
 def test_a_pattern_without_end_does_not_hang_the_run(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    rows = [{"prompt": f"{n}?", "target": "a" * 40 + "!"} for n in range(2)]
+    targets = ("a" * 40 + "!", "b")  # the second has a verdict at once
+    rows = [{"prompt": f"{target}?", "target": target} for target in targets]
     run = """
 task: {{name: jsonl, path: {path}, gold: "{{{{ target }}}}",
-  checks: [{{regex_match: {{pattern: '(a|a)*$(?<=b)'}}}}]}}
+  checks: [{{regex_match: {{pattern: '(a|a)*b?$(?<=b)'}}}}]}}
 model: {{backend: simulated, accuracy: 1}}
 """
     ended = harness("run", written(tmp_path, rows, run), env=environment)
     assert ended.returncode == 0, ended.stderr
     lines = (tmp_path / "runs/mine/attempts.jsonl").read_bytes().splitlines()
-    found = [msgspec.json.decode(line) for line in lines]
-    assert [attempt["passed"] for attempt in found] == [None, None]
-    assert "takes more than" in found[0]["scores"]["regex_match"]["reason"]
+    attempts = {row["instance"]: row for row in map(msgspec.json.decode, lines)}
+    assert [attempts[name]["passed"] for name in sorted(attempts)] == [None, True]
+    [slow, _] = [attempts[name] for name in sorted(attempts)]
+    assert "takes more than" in slow["scores"]["regex_match"]["reason"]
 
 
 SCHEMAS = """

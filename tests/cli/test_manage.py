@@ -175,7 +175,6 @@ def test_no_command_accepts_lost_attempts(tmp_path: Path, damage: Callable[[Path
         assert problem in harness("ls", env=env).stderr
     else:
         assert not is_complete("first", env)
-    apart: dict[str, bool] = {"close_fds": True}  # in a process of its own
     if has_verb("show"):
         shown = harness("show", "first", "--format", "json", env=env)
         if damage is copied:
@@ -183,11 +182,11 @@ def test_no_command_accepts_lost_attempts(tmp_path: Path, damage: Callable[[Path
         else:
             assert not json.loads(shown.stdout)["complete"]
     if has_verb("compare"):
-        compared = harness("compare", "first", "second", env=env, **apart)
+        compared = harness("compare", "first", "second", env=env, apart=True)
         assert problem in compared.stderr
     commands = [("show", "first", "--side-by-side"), ("score", "first")]
     for command in filter(has_verb_of, commands):
-        ended = harness(*command, env=env, **apart)
+        ended = harness(*command, env=env, apart=True)
         assert problem in ended.stderr or damage in (emptied, Path.unlink)  # no attempts: refused
 
 

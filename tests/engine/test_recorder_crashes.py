@@ -18,7 +18,7 @@ import harness
 from harness.errors import ConfigError, HarnessError, RequestRejected, RunConflict
 from harness.plugin import Backend
 from harness.records import Reply, Request
-from harness.report.run_tables import cost_facts
+from harness.report.costs import cost_facts
 from harness.store.run_folder import RunFolder
 from tests.unsealed import unseal
 

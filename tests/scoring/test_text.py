@@ -205,7 +205,7 @@ print(passed("word_count", "我喜欢机器学习。", at_most=9),
       passed("contains", "我喜欢学习", target="学", whole_words=True))
 from pathlib import Path
 from harness.datasets.folder import DataFolder
-from harness.tasks.jsonl import JsonlTask
+from harness.tasks import JsonlTask
 Path("rows.jsonl").write_text('{"prompt": "写一句话"}', "utf-8")
 data = DataFolder(Path())
 task = JsonlTask("rows.jsonl", checks=[{"word_count": {"at_most": 9}}], data=data)

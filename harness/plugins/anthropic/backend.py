@@ -21,7 +21,15 @@ from harness.backends import (
     encode,
 )
 from harness.errors import ConfigError, TransientError
-from harness.records import DecodingConstraint, Message, PromptCut, Reply, Request, Usage
+from harness.records import (
+    DecodingConstraint,
+    JsonObject,
+    Message,
+    PromptCut,
+    Reply,
+    Request,
+    Usage,
+)
 
 URL = "https://api.anthropic.com"
 KEY = "ANTHROPIC_API_KEY"
@@ -118,7 +126,7 @@ class MessagesBackend(HttpBackend):
                 messages[place - n_system] = {"role": message.role, "content": content}
             elif place < n_system == 1:
                 system = content
-        body: dict[str, Any] = {
+        body: JsonObject = {
             "model": request.model,
             "system": system or None,
             "messages": messages,
@@ -185,7 +193,7 @@ class MessagesBackend(HttpBackend):
         )
 
 
-def _turn(message: Message) -> Message | dict[str, Any]:
+def _turn(message: Message) -> Message | JsonObject:
     """Return a message with its signed thinking blocks, if it has any."""
     if message.reasoning_state is None:
         return message
@@ -194,14 +202,14 @@ def _turn(message: Message) -> Message | dict[str, Any]:
 
 def marked(
     messages: Sequence[Message], cut: PromptCut, mark: Mapping[str, Any] = CACHED
-) -> tuple[int, list[dict[str, Any]]]:
+) -> tuple[int, list[JsonObject]]:
     """Return the index of the message with the cut, and its content with ``mark`` at the cut."""
     place, offset = cut
     if offset == 0:
         place -= 1
         offset = len(messages[place].content)
     content = messages[place].content
-    parts: list[dict[str, Any]] = [{"type": "text", "text": content[:offset], **mark}]
+    parts: list[JsonObject] = [{"type": "text", "text": content[:offset], **mark}]
     if content[offset:]:
         parts.append({"type": "text", "text": content[offset:]})
     return place, parts
@@ -290,7 +298,7 @@ _DELTAS = {
 }
 
 
-def streamed(stream: bytes) -> tuple[dict[str, Any], str]:
+def streamed(stream: bytes) -> tuple[JsonObject, str]:
     """Return the message in a stream, as far as received, and how the stream ends.
 
     The end is the type of the last event, ``message_stop`` or ``error`` (the message then has the
@@ -300,7 +308,7 @@ def streamed(stream: bytes) -> tuple[dict[str, Any], str]:
         MsgspecError: If an event is not JSON.
         LookupError: If an event lacks a field.
     """
-    message: dict[str, Any] = {}
+    message: JsonObject = {}
     for event in _events(stream):
         match kind := event["type"]:
             case "message_start":
@@ -331,8 +339,8 @@ def text_so_far(stream: bytes) -> str:
         return ""
 
 
-def _events(stream: bytes) -> Iterator[dict[str, Any]]:
-    decoder = msgspec.json.Decoder(dict[str, Any])
+def _events(stream: bytes) -> Iterator[JsonObject]:
+    decoder = msgspec.json.Decoder(JsonObject)
     for line in stream.splitlines(keepends=True):
         if line.startswith(b"data:") and line.endswith(b"\n"):
             yield decoder.decode(line.removeprefix(b"data:").strip())

@@ -25,7 +25,7 @@ from harness.plugins.batches.provider import (
     UploadedFile,
     moment,
 )
-from harness.plugins.clouds.gemini import GeminiBackend
+from harness.plugins.clouds.google import GeminiBackend
 from harness.ports import Backend
 from harness.records import Request
 

@@ -38,8 +38,8 @@ RESULT_FILES = ("output_file_id", "error_file_id", "output_file", "error_file")
 NOT_EXECUTED = frozenset({"batch_expired", "batch_cancelled"})
 
 
-@dataclass(frozen=True, slots=True)
-class BatchRules:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRules(BatchLimits):
     """The limits of a provider's batches, and how they differ from OpenAI's.
 
     Args:
@@ -54,17 +54,12 @@ class BatchRules:
     form: Literal["openai", "mistral", "together"] = "openai"
     requests: int = 50_000
     bytes: int = 200_000_000
-    window_h: int = 24
     urls: Mapping[str, str] = field(
         default_factory=lambda: {
             path: f"/v1{path}" for path in ("/chat/completions", "/completions", "/responses")
         }
     )
     keep_days: int | None = None
-
-    @property
-    def limits(self) -> BatchLimits:
-        return BatchLimits(self.requests, self.bytes, self.window_h)
 
 
 class _Response(msgspec.Struct):
@@ -114,7 +109,7 @@ class OpenAIBatchProvider(FileBatchProvider[OpenAIBackend, _Result]):
     result = _Result
 
     def __init__(self, backend: OpenAIBackend, rules: BatchRules) -> None:
-        super().__init__(backend, rules.limits)
+        super().__init__(backend, rules)
         self._rules = rules
         self.batches = "/batches"
         if rules.form == "mistral":

@@ -27,7 +27,7 @@ from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
 from harness.plugin import Loader
 from harness.plugins.benchmarks.collie.constraints.check import Splitter
 from harness.ports import Filter, PostProcessor
-from harness.records import Document, encodable
+from harness.records import Document, JsonObject, encodable
 from harness.scoring.patterns import Pattern, PatternTooSlow
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 FEW = 1_000  # rows that a query selects by their numbers; of more rows, it reads the whole range
 
-Row = dict[str, Any] | str  # a row, or a description of why it cannot be read
+Row = JsonObject | str  # a row, or a description of why it cannot be read
 
 
 def _every(number: int) -> bool:
@@ -82,17 +82,17 @@ class JsonlRows(FileRows):
                     yield number, f"not a JSON object ({error})"
 
 
-def json_object(line: bytes) -> dict[str, Any]:
+def json_object(line: bytes) -> JsonObject:
     """Decode a JSON object. Lone surrogates, such as half an emoji, become U+FFFD.
 
     Raises:
         msgspec.MsgspecError, RecursionError, ValueError: If the line is not a JSON object.
     """
     try:
-        return msgspec.json.decode(line, type=dict[str, Any])
+        return msgspec.json.decode(line, type=JsonObject)
     except msgspec.MsgspecError:
         plain = encodable(json.dumps(json.loads(line), ensure_ascii=False))
-        return msgspec.json.decode(plain, type=dict[str, Any])
+        return msgspec.json.decode(plain, type=JsonObject)
 
 
 class ParquetRows(FileRows):
@@ -133,18 +133,29 @@ def files_of(place: Path, kind: type[FileRows]) -> list[Path]:
     """Return the file ``place``, or the files of a format below a folder, sorted by path."""
     if not place.is_dir():
         return [place]
-    paths = sorted({path for pattern in kind.patterns for path in place.glob(pattern)})
-    files = [
-        path
-        for path in paths
-        if path.is_file() and not any(part[0] == "." for part in path.relative_to(place).parts)
-    ]
+    files = files_below(place, kind.patterns)
     for file in files:
         if not is_below(file, place):
             raise DataInvalid(f"{file} is outside the folder.", "Name the file itself.")
+    return files
+
+
+def files_below(
+    folder: Path, patterns: Sequence[str], remedy: str = "Check the path."
+) -> list[Path]:
+    """Return the files below a folder that match one of the patterns, without hidden ones.
+
+    Raises:
+        DataMissing: If there are none.
+    """
+    files = []
+    for path in sorted({path for pattern in patterns for path in folder.glob(pattern)}):
+        is_hidden = any(part[0] == "." for part in path.relative_to(folder).parts)
+        if path.is_file() and not is_hidden:
+            files.append(path)
     if not files:
-        patterns = " or ".join(pattern.removeprefix("**/") for pattern in kind.patterns)
-        raise DataMissing(f"{place} has no file {patterns}.", "Check the path.")
+        names = " or ".join(pattern.removeprefix("**/") for pattern in patterns)
+        raise DataMissing(f"{folder} has no file {names}.", remedy)
     return files
 
 
@@ -177,6 +188,7 @@ METADATA = "gutenberg-metadata.json"
 BEGIN = re.compile(r"^\*\*\* ?START OF TH[^\n]*\n", re.MULTILINE)
 END = re.compile(r"^\*\*\* ?END OF TH", re.MULTILINE)
 WORDS_A_DOCUMENT = 1000
+NO_FILES = "Check the path, or name the files in the source's load section."
 
 
 class FileLoader(Loader):
@@ -203,15 +215,10 @@ class FileLoader(Loader):
             yield self._root.name
             return
         try:
-            files = [path for path in self._root.glob(self._pattern) if path.is_file()]
+            paths = files_below(self._root, [self._pattern], NO_FILES)
         except (ValueError, NotImplementedError, OSError) as error:
             raise ConfigError(f"{self._pattern!r} is not a valid file pattern ({error}).") from None
-        paths = {path.relative_to(self._root) for path in files}
-        names = sorted(p.as_posix() for p in paths if not any(part[0] == "." for part in p.parts))
-        if not names:
-            remedy = "Check the path, or name the files in the source's load section."
-            raise DataMissing(f"{self._root} has no file {self._pattern}.", remedy)
-        yield from names
+        yield from sorted(path.relative_to(self._root).as_posix() for path in paths)
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
         """Yield the documents with the given names, in the order of `names`."""
@@ -304,13 +311,13 @@ class GutenbergLoader(FileLoader):
         return replace(book, text=body(book.text), about=self._books.get(name, {}))
 
 
-def _books(metadata: Path, language: str) -> dict[str, dict[str, Any]]:
+def _books(metadata: Path, language: str) -> dict[str, JsonObject]:
     """Map the path of each book in a language to its title and author, if they are known."""
     try:
-        rows = msgspec.json.decode(metadata.read_bytes(), type=list[dict[str, Any]])
+        rows = msgspec.json.decode(metadata.read_bytes(), type=list[JsonObject])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OSError) as error:
         raise DataInvalid(f"{metadata}: not a list of books ({error}).") from None
-    books: dict[str, dict[str, Any]] = {
+    books: dict[str, JsonObject] = {
         name: {fact: row[fact] for fact in ("Title", "Author") if fact in row}
         for row in rows
         if isinstance(name := row.get("gd-path"), str) and language in (row.get("Language") or [])

@@ -2,7 +2,7 @@
 
 The results of a build's stages are saved next to it. A saved result is reused if its key, a hash of
 everything that it depends on, has not changed. In its card and its report, which are Markdown,
-corpus text is always escaped.
+all values are escaped.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -20,7 +21,10 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 from filelock import FileLock, Timeout
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
+import harness
 from harness.datasets.folder import sha256
 from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict, StoreFailed
 from harness.store.files import replacing
@@ -144,12 +148,6 @@ class Stages:
         self.folder = folder
         self.resumed = 0
 
-    def found(self, name: str, key: str, type_: type[T]) -> T | None:
-        """Return a stage's saved result as `saved` does, and count it as reused."""
-        saved = self.saved(name, key, type_)
-        self.resumed += saved is not None
-        return saved
-
     def saved(self, name: str, key: str, type_: type[T]) -> T | None:
         """Return a stage's result saved under this key, or None."""
         try:
@@ -165,12 +163,14 @@ class Stages:
             temporary.write_bytes(msgspec.json.encode(_Saved(key, result)))
 
     def result(self, name: str, key: str, type_: type[T], make: Callable[[], T]) -> T:
-        """Return a stage's result saved under this key, or make and save it."""
-        saved = self.found(name, key, type_)
-        if saved is None:
-            saved = make()
-            self.save(name, key, saved)
-        return saved
+        """Return a stage's result saved under this key, and count it as reused, or make it."""
+        saved = self.saved(name, key, type_)
+        if saved is not None:
+            self.resumed += 1
+            return saved
+        result = make()
+        self.save(name, key, result)
+        return result
 
     def delete(self) -> None:
         """Delete the folder and all saved results."""
@@ -216,62 +216,42 @@ def key_of(*parts: Any) -> str:
     return digest.hexdigest()
 
 
-Cell = str | int | float | None
-
-
-def document(*blocks: str) -> str:
-    """Return the non-empty blocks as one document, with blank lines between them."""
-    return "\n\n".join(filter(None, blocks)) + "\n"
-
-
-def table(rows: Iterable[Mapping[str, Cell]]) -> str:
-    """Return rows as a Markdown table, or "" if there are no rows.
-
-    The keys of the first row are the header. A column without strings is right-aligned.
-    """
-    cells = list(rows)
-    if not cells:
-        return ""
-    head = list(cells[0])
-    rule = ["---" if any(isinstance(row[key], str) for row in cells) else "---:" for key in head]
-    lines = [f"| {' | '.join(map(_cell, row.values()))} |" for row in cells]
-    return "\n".join([f"| {' | '.join(map(inline, head))} |", f"|{'|'.join(rule)}|", *lines])
-
-
-def quoted(text: str, longest: int) -> str:
+def quoted(text: str, longest: int = 600) -> Markup:
     """Return text as a Markdown block quotation, cut to ``longest`` characters."""
     cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
-    return "\n".join(f"> {inline(line)}" if line else ">" for line in cut.splitlines())
+    lines = [f"> {inline(line)}" if line else ">" for line in cut.splitlines()]
+    return Markup("\n".join(lines))  # noqa: S704 (escaped)
 
 
-def inline(text: str) -> str:
-    """Return text on one line with Markdown escaped and unprintable characters removed."""
-    return "".join(
-        f"\\{c}" if c in "\\`*_[]<>|#&~!$" else c for c in " ".join(text.split()) if c.isprintable()
-    )
+def inline(value: object) -> Markup:
+    """Return a value on one line, with Markdown escaped and unprintable characters removed.
+
+    Numbers are formatted, and None is a dash. Markdown from another filter is left as it is.
+    """
+    if isinstance(value, Markup):
+        return value
+    text = "-" if value is None else str(value)
+    if isinstance(value, float):
+        text = f"{value:.3f}"
+    elif isinstance(value, int):
+        text = f"{value:,}"
+    line = " ".join(text.split()).translate(_ESCAPES)
+    return Markup("".join(filter(str.isprintable, line)))  # noqa: S704 (escaped)
 
 
-def _cell(cell: Cell) -> str:
-    if cell is None:
-        return "-"
-    if isinstance(cell, float):
-        return f"{cell:.3f}"
-    return f"{cell:,}" if isinstance(cell, int) else inline(cell)
+_ESCAPES = str.maketrans({mark: f"\\{mark}" for mark in "\\`*_[]<>|#&~!$"})
+_TEMPLATES = Environment(
+    autoescape=True,  # by `inline`, which leaves nothing for Jinja to escape
+    finalize=inline,
+    loader=FileSystemLoader(Path(__file__).parent),
+    lstrip_blocks=True,
+    trim_blocks=True,
+    undefined=StrictUndefined,
+)
+_TEMPLATES.filters |= {"json": json.dumps, "quoted": quoted}
 
 
-def card(name: str, about: str, facts: Mapping[str, Any]) -> str:
-    """Return the card of a data set: its name, the text ``about``, and tables of the facts."""
-    plain = {key: value for key, value in facts.items() if not isinstance(value, dict | list)}
-    blocks = [f"# {inline(name)}", about, _settings(plain)]
-    for key, value in facts.items():
-        if key in plain:
-            continue
-        blocks += [
-            f"## {key.replace('_', ' ').capitalize()}",
-            *map(_settings, value if isinstance(value, list) else [value]),
-        ]
-    return document(*blocks)
-
-
-def _settings(mapping: Mapping[str, Any]) -> str:
-    return table({"setting": key, "value": json.dumps(value)} for key, value in mapping.items())
+def rendered(template: str, **values: object) -> str:
+    """Return a Markdown document from a template of this package. All values are escaped."""
+    text = _TEMPLATES.get_template(template).render(values, version=harness.__version__)
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"

@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 import typer
 from rich.text import Text
 
-from harness.cli.endings import attended, early_end
 from harness.cli.options import Jobs, Limit, Overrides
+from harness.cli.run import attended, early_end
 from harness.cli.verbs import VerbGroup
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
@@ -31,7 +31,7 @@ from harness.plugins.builders.wildifeval import (
 )
 from harness.plugins.builders.wildifeval.curation_file import AUTHORS_PROMPTS, load_curation
 from harness.plugins.builders.wildifeval.pipeline import StageEstimate
-from harness.plugins.data.published import fetch_prompts
+from harness.plugins.data.fetch import fetch_prompts
 from harness.report.table import Cell, Column, table
 from harness.report.text import printable, usd
 from harness.terminal.console import ExactOutput, messages, say, show, write

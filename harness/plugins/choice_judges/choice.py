@@ -66,7 +66,7 @@ class RubricItem:
     def score(self, replies: Sequence[Reply]) -> Score:
         """Return the mean value of the choices that replies name (None if they name none)."""
         chosen = [chosen_in(reply, self.choices) for reply in replies]
-        value = mean([None if one is None else self.choices[one] for one in chosen])
+        value = mean([None if name is None else self.choices[name] for name in chosen])
         details = {"choices": chosen}
         if value is None:
             return Score(None, None, "No reply names one of the choices in its last line.", details)
@@ -107,15 +107,15 @@ class Choice(PromptJudge):
         template = JudgePrompt(prompt, {"question", "choices"}, task)
         super().__init__(template, Decoding(temperature, max_tokens), samples, where)
         self._criteria = dict(criteria)
-        self.verdicts = any(one.passes_from is not None for one in criteria.values())
+        self.verdicts = any(item.passes_from is not None for item in criteria.values())
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
         """Return the rubric's questions about the answer, or none if the instance is skipped."""
         if not self.judges(instance):
             return []
         return [
-            self.question(instance, text, question=one.question, choices=list(one.choices))
-            for one in self._criteria.values()
+            self.question(instance, text, question=item.question, choices=list(item.choices))
+            for item in self._criteria.values()
         ]
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
@@ -127,7 +127,7 @@ class Choice(PromptJudge):
         if not self.judges(instance):
             return {}
         pairs = zip(self._criteria.items(), self.by_question(replies), strict=True)
-        scores = {name: item.score(own) for (name, item), own in pairs}
+        scores = {name: item.score(item_replies) for (name, item), item_replies in pairs}
         if all(score.value is None for score in scores.values()):
             raise Unparseable("No reply names one of the choices in its last line.")
         return scores
@@ -135,10 +135,13 @@ class Choice(PromptJudge):
     @override
     def simulated(self, request: Request) -> str:
         """Return a reply that names the question's choice with the highest value."""
-        shown = request.messages[-1].content
-        around = shown.partition(f"<{TAG}>\n")[0] + shown.rpartition(f"\n</{TAG}>")[2]
-        asked = (one.choices for one in self._criteria.values() if one.question in around)
-        best = next((max(choices, key=choices.__getitem__) for choices in asked), "")
+        prompt = request.messages[-1].content
+        around = prompt.partition(f"<{TAG}>\n")[0] + prompt.rpartition(f"\n</{TAG}>")[2]
+        best = ""
+        for item in self._criteria.values():
+            if item.question in around:
+                best = max(item.choices, key=item.choices.__getitem__)
+                break
         return f"{LABEL.title()}: {best}"
 
 
@@ -240,12 +243,12 @@ class Pairwise(PromptJudge):
 
         There are none if the instance is skipped, or if the other answer is missing or equal.
         """
-        other = self._others.text(instance) if self.judges(instance) else None
-        if other is None or other == text:
+        baseline = self._others.text(instance) if self.judges(instance) else None
+        if baseline is None or baseline == text:
             return []
         return [
             self.question(instance, {"first": first, "second": second}, question=self._question)
-            for first, second in ((text, other), (other, text))
+            for first, second in ((text, baseline), (baseline, text))
         ]
 
     def parse(
@@ -263,10 +266,10 @@ class Pairwise(PromptJudge):
         """
         if not self.judges(instance):
             return {}
-        other = self._others.text(instance)
-        if other is None:
+        baseline = self._others.text(instance)
+        if baseline is None:
             raise Unparseable(f"There is no answer of {self._against!r} to compare with.")
-        if not replies and text == other:
+        if not replies and text == baseline:
             return {"preferred": self._preferred(0.5, {"same": True})}  # there were no questions
         orders = self.by_question(replies)
         if len(orders) != 2:
@@ -274,10 +277,10 @@ class Pairwise(PromptJudge):
         first, second = (
             [BETTER.get(chosen_in(reply, BETTER) or "") for reply in order] for order in orders
         )
-        second = [None if one is None else 1 - one for one in second]
+        second = [None if preference is None else 1 - preference for preference in second]
         pairs = [pair for pair in zip(first, second, strict=True) if None not in pair]
-        preferred = [one if one == other else 0.5 for one, other in pairs]
-        consistent = [float(one == other) for one, other in pairs]
+        preferred = [in_first if in_first == in_second else 0.5 for in_first, in_second in pairs]
+        consistent = [float(in_first == in_second) for in_first, in_second in pairs]
         value = mean(preferred)
         agreed = mean(consistent)
         if value is None:
@@ -295,7 +298,7 @@ class Pairwise(PromptJudge):
     @override
     def warnings(self, instances: Iterable[Instance[Any]]) -> str:
         """Return a warning if some instances have no answer to compare with, otherwise ""."""
-        judged = [self._others.has(one) for one in instances if self.judges(one)]
+        judged = [self._others.has(instance) for instance in instances if self.judges(instance)]
         lost = f"{judged.count(False):,} of {len(judged):,} instances have no answer of "
         lost += f"{self._against!r} to compare with: they are not judged and get no preference."
         return lost if False in judged else ""
@@ -303,7 +306,7 @@ class Pairwise(PromptJudge):
     @override
     def simulated(self, request: Request) -> str:
         """Return a verdict for the longer answer, or a tie if their lengths are equal."""
-        lengths = [len(one) for one in fenced_texts(request.messages[-1].content)[:2]]
+        lengths = [len(answer) for answer in fenced_texts(request.messages[-1].content)[:2]]
         better = "tie" if len(set(lengths)) < 2 else "AB"[lengths.index(max(lengths))]
         return f"{LABEL.title()}: {better}"
 

@@ -24,7 +24,7 @@ from harness.plugins.choices.extraction import (
 from harness.records import Message, Request, Score, content_hash
 from harness.scoring import CHOICE, is_blank
 from harness.scoring.likelihoods import AnswerLikelihood, likelihood_request, read_likelihoods
-from harness.tasks.jsonl.question_form import FIELD, QuestionForm
+from harness.tasks.items import FIELD, QuestionForm
 
 TargetKind = Literal["index", "letter", "text"]
 MOST_SHOWN = 40  # characters of a target in an error message

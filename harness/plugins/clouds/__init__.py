@@ -6,8 +6,8 @@ plugin = Plugin(
     summary="Google's Gemini, models on Amazon Bedrock, and Anthropic's models on Vertex AI.",
     requires=("anthropic",),
     backends={
-        "anthropic_vertex": ".anthropic_vertex:AnthropicVertexBackend",
+        "anthropic_vertex": ".google:AnthropicVertexBackend",
         "bedrock": ".bedrock:BedrockBackend",
-        "gemini": ".gemini:GeminiBackend",
+        "gemini": ".google:GeminiBackend",
     },
 )

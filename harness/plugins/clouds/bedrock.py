@@ -28,7 +28,15 @@ from harness.backends import (
     converting,
 )
 from harness.errors import ConfigError, import_extra
-from harness.records import DecodingConstraint, Message, PromptCut, Reply, Request, Usage
+from harness.records import (
+    DecodingConstraint,
+    JsonObject,
+    Message,
+    PromptCut,
+    Reply,
+    Request,
+    Usage,
+)
 
 if TYPE_CHECKING:
     from httpx2 import Request as HttpRequest
@@ -131,7 +139,7 @@ class _Response(msgspec.Struct, rename="camel"):
     output: _Output
     stop_reason: str = "end_turn"
     usage: Any = None
-    service_tier: dict[str, Any] = {}
+    service_tier: JsonObject = {}
 
 
 class BedrockBackend(HttpBackend):
@@ -199,7 +207,7 @@ class BedrockBackend(HttpBackend):
         cut = self._cut(request.messages) if self._cut else None
         parts = [_parts(m, _end(n, cut)) for n, m in enumerate(request.messages)]
         turns = list(zip(request.messages, parts, strict=True))
-        body: dict[str, Any] = {
+        body: JsonObject = {
             "messages": [{"role": m.role, "content": p} for m, p in turns if m.role != "system"],
             "system": [part for m, p in turns if m.role == "system" for part in p],
             "inferenceConfig": config,
@@ -244,11 +252,11 @@ def _end(number: int, cut: PromptCut | None) -> int | None:
     return end if number == place else None
 
 
-def _parts(message: Message, end: int | None) -> list[dict[str, Any]]:
+def _parts(message: Message, end: int | None) -> list[JsonObject]:
     """Return a message's content, with a cache point at ``end``, if any."""
     text = message.content
     if message.reasoning_state is not None:
-        parts: list[dict[str, Any]] = json.loads(message.reasoning_state)
+        parts: list[JsonObject] = json.loads(message.reasoning_state)
         return parts
     if end is None:
         return [{"text": text}]

@@ -15,13 +15,13 @@ plugin = Plugin(
             summary="Is one run better than another?",
             heading="Compare runs",
             place=".compare:compare",
-            completes="harness.cli.completion:run_names",
+            completes="harness.cli.verbs:run_names",
         ),
         "table": Verb(
             summary="What would a paper's results table of these runs look like?",
             heading="Compare runs",
             place=".verbs:table",
-            completes="harness.cli.completion:run_names",
+            completes="harness.cli.verbs:run_names",
         ),
         "ablation": Verb(
             summary="How much does each variant of a run file gain over the baseline?",
@@ -32,7 +32,7 @@ plugin = Plugin(
             summary="Which pairs of runs differ, and do groups rank the runs alike?",
             heading="Compare runs",
             place=".verbs:matrix",
-            completes="harness.cli.completion:run_names",
+            completes="harness.cli.verbs:run_names",
         ),
     },
 )

@@ -133,7 +133,9 @@ def ablate(runs: Sequence[Run], options: AblationOptions) -> Ablation:
         by=options.by,
         n_groups=len(base),
         rows=[replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)],
-        notes=list(differing(baseline, [other for other in started if other is not baseline])),
+        notes=list(
+            differing(baseline, [variant for variant in started if variant is not baseline])
+        ),
     )
 
 

@@ -5,7 +5,7 @@ from harness.plugin import Plugin, Verb
 plugin = Plugin(
     summary="The download of public data sets, where they are, and what they hold.",
     checkups={"Data": ".fetch:check"},
-    preparations={"published": ".published:fetch_published"},
+    preparations={"published": ".fetch:fetch_published"},
     verbs={
         "data": Verb(
             summary="Fetch public data sets, list them, and show where they are.",

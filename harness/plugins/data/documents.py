@@ -33,86 +33,65 @@ class Together(Struct, frozen=True):
     pmi: float | None
 
 
-class CriteriaDescription(Struct, frozen=True, kw_only=True):
-    """Statistics of a data set's criteria, as in Lior et al. 2025 (arXiv 2503.06573), section 3."""
+class CriteriaDescription:
+    """Statistics of a data set's criteria, as in Lior et al. 2025 (arXiv 2503.06573), section 3.
 
-    label: str
-    n_tasks: int
-    n_criteria: int
-    n_distinct: int  # distinct texts
-    mean: float | None  # criteria per task
-    tasks_by_count: dict[int, int]  # by number of criteria
-    groups: dict[str, int]  # criteria by group of the label (figure 2a)
-    tasks_by_group: dict[str, int]
-    groups_by_count: dict[int, dict[str, int]]  # by a task's number of criteria (figure 11)
-    repeated: dict[int, int]  # how many texts occur once, twice, …
-    verbs: dict[str, int]  # criteria that contain each verb (figure 4b); empty if not counted
-    openings: dict[str, int]  # criteria that begin with each verb; empty if not counted
-    together: list[Together]  # every two groups (figure 3)
-    labels: dict[str, dict[str, int]]  # number of tasks by their labels and groups
+    The attributes are the keys of the JSON document.
 
-
-def describe(
-    tasks: Iterable[tuple[Mapping[str, str], Sequence[Criterion]]],
-    label: str = CATEGORY,
-    verbs: Callable[[str], list[str]] | None = None,
-) -> CriteriaDescription:
-    """Return statistics on the criteria of tasks, grouped by ``label``.
-
-    Each task is a pair: its group for each label, and its criteria. ``verbs``, if given, finds the
-    verbs in a criterion's text, which are then counted.
+    Args:
+        tasks: For each task, its group for each label, and its criteria.
+        label: The label of criteria by which to group them.
+        verbs: Finds the verbs in a criterion's text. Without it, none are counted.
     """
-    by_count = Counter[int]()
-    by_group = Counter[str]()
-    texts = Counter[str]()
-    groups_by_count = defaultdict[int, Counter[str]](Counter)
-    labels = defaultdict[str, Counter[str]](Counter)
-    pairs = Counter[tuple[str, str]]()
-    for groups_of_task, criteria in tasks:
-        for name, group in groups_of_task.items():
-            labels[name][group] += 1
-        groups_found = [criterion.groups.get(label, NONE) for criterion in criteria]
-        by_count[len(criteria)] += 1
-        groups_by_count[len(criteria)].update(groups_found)
-        by_group.update(set(groups_found))
-        pairs.update(combinations(sorted(set(groups_found)), 2))
-        texts.update(criterion.text for criterion in criteria)
-    groups = sum(groups_by_count.values(), Counter[str]())
-    openings = Counter[str]()
-    anywhere = Counter[str]()
-    for text, n in texts.items():
-        bases = verbs(text) if verbs else []
-        openings.update(dict.fromkeys(filter(None, bases[:1]), n))
-        anywhere.update(dict.fromkeys(filter(None, bases), n))
-    n_tasks = by_count.total()
-    n_criteria = groups.total()
-    return CriteriaDescription(
-        label=label,
-        n_tasks=n_tasks,
-        n_criteria=n_criteria,
-        n_distinct=len(texts),
-        mean=n_criteria / n_tasks if n_tasks else None,
-        tasks_by_count=dict(sorted(by_count.items())),
-        groups=_falling(groups),
-        tasks_by_group=_falling(by_group),
-        groups_by_count={
-            n: _falling(group_counts) for n, group_counts in sorted(groups_by_count.items())
-        },
-        repeated=dict(sorted(Counter(texts.values()).items())),
-        verbs=_falling(anywhere),
-        openings=_falling(openings),
-        together=[
-            Together(
-                first_group,
-                second_group,
-                n,
-                pmi(n, by_group[first_group], by_group[second_group], n_tasks),
-            )
-            for first_group, second_group in combinations(sorted(by_group), 2)
-            for n in [pairs[first_group, second_group]]
-        ],
-        labels={name: _falling(tasks_of_label) for name, tasks_of_label in labels.items()},
-    )
+
+    def __init__(
+        self,
+        tasks: Iterable[tuple[Mapping[str, str], Sequence[Criterion]]],
+        label: str = CATEGORY,
+        verbs: Callable[[str], list[str]] = lambda text: [],
+    ) -> None:
+        by_count = Counter[int]()
+        by_group = Counter[str]()
+        texts = Counter[str]()
+        groups_by_count = defaultdict[int, Counter[str]](Counter)
+        labels = defaultdict[str, Counter[str]](Counter)
+        pairs = Counter[tuple[str, str]]()
+        for groups_of_task, criteria in tasks:
+            for name, group in groups_of_task.items():
+                labels[name][group] += 1
+            groups = [criterion.groups.get(label, NONE) for criterion in criteria]
+            by_count[len(criteria)] += 1
+            groups_by_count[len(criteria)].update(groups)
+            by_group.update(set(groups))
+            pairs.update(combinations(sorted(set(groups)), 2))
+            texts.update(criterion.text for criterion in criteria)
+        openings = Counter[str]()
+        anywhere = Counter[str]()
+        for text, n in texts.items():
+            bases = verbs(text)
+            openings.update(dict.fromkeys(filter(None, bases[:1]), n))
+            anywhere.update(dict.fromkeys(filter(None, bases), n))
+        counts = sum(groups_by_count.values(), Counter[str]())
+        self.label = label
+        self.n_tasks = by_count.total()
+        self.n_criteria = counts.total()
+        self.n_distinct = len(texts)
+        self.mean = self.n_criteria / self.n_tasks if self.n_tasks else None  # criteria per task
+        self.tasks_by_count = dict(sorted(by_count.items()))  # by number of criteria
+        self.groups = _falling(counts)  # criteria by group of the label (figure 2a)
+        self.tasks_by_group = _falling(by_group)
+        self.groups_by_count = {  # by a task's number of criteria (figure 11)
+            n: _falling(groups_by_count[n]) for n in self.tasks_by_count
+        }
+        self.repeated = dict(sorted(Counter(texts.values()).items()))  # texts that occur once, …
+        self.verbs = _falling(anywhere)  # criteria that contain each verb (figure 4b)
+        self.openings = _falling(openings)  # criteria that begin with each verb
+        self.together: list[Together] = []  # every two groups (figure 3)
+        for both in combinations(sorted(by_group), 2):
+            first, second = (by_group[group] for group in both)
+            n = pairs[both]
+            self.together.append(Together(*both, n, pmi(n, first, second, self.n_tasks)))
+        self.labels = {name: _falling(groups) for name, groups in labels.items()}  # tasks
 
 
 def verbs(text: str) -> list[str]:
@@ -211,7 +190,7 @@ def criteria_document(task: str, description: CriteriaDescription) -> TableDocum
     if verbs:
         note += " Verbs: base forms, and the criteria that begin with each or have it."
     parts.append(Note(note))
-    data = {"task": task, **msgspec.to_builtins(description, str_keys=True)}
+    data = {"task": task, **msgspec.to_builtins(vars(description), str_keys=True)}
     return TableDocument(title=task, parts=parts, data=data)
 
 

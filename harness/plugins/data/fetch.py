@@ -2,24 +2,32 @@
 
 Downloads are kept in ``DATA/downloads/NAME/``, where you can also put files downloaded by hand. A
 file gets its final name only if its size and hash, as far as known, are right. Existing files are
-not overwritten.
+not overwritten. Data that runs need is downloaded before they start.
 """
+
+from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
 from filelock import FileLock, Timeout
 
+from harness.config.run_file import RunFile
 from harness.config.settings import Settings, check_proxies, nltk_folders
-from harness.datasets.catalogue import DataSet, Original, Product, catalogue
+from harness.datasets.catalogue import DataSet, Original, Product, catalogue, data_set
 from harness.datasets.folder import content_sha256, installed, sha256
+from harness.engine.judges import published_prompts
+from harness.engine.models import ModelBuilder, Resources, build_models
 from harness.errors import DataInvalid, DataMissing, HarnessError, UserError, cannot_read
 from harness.plugin import CheckupFinding
+from harness.store.run_folder import RunFolder
+from harness.store.runs import run_name
+from harness.terminal.console import messages, say
 
 SILENCE = 30.0  # seconds without a byte after which a download is abandoned
 MOST_REDIRECTS = 5
@@ -52,16 +60,16 @@ def in_nltk_folder(dataset: DataSet) -> Path | None:
 def check() -> Iterator[CheckupFinding]:
     """Yield what is installed of each data set, for ``harness doctor``."""
     root = Settings().data_dir
-    for name, data_set in catalogue().items():
-        yield _checked(name, data_set, root)
+    for name, dataset in catalogue().items():
+        yield _checked(name, dataset, root)
 
 
-def _checked(name: str, data_set: DataSet, root: Path) -> CheckupFinding:
+def _checked(name: str, dataset: DataSet, root: Path) -> CheckupFinding:
     try:
-        state = summary(data_set, root)
+        state = summary(dataset, root)
     except (HarnessError, OSError) as error:
         return CheckupFinding("lack", name, f"cannot be read: {error}", "Fix its permissions.")
-    if elsewhere := in_nltk_folder(data_set):
+    if elsewhere := in_nltk_folder(dataset):
         return CheckupFinding("ok", name, f"installed in {elsewhere}")
     if state == "yes":
         return CheckupFinding("ok", name, "installed")
@@ -70,7 +78,7 @@ def _checked(name: str, data_set: DataSet, root: Path) -> CheckupFinding:
         problem = "installed, but differs from the published files"
         return CheckupFinding("lack", name, problem, f"Move it away and run '{command}'.")
     problem = "missing" if state == "no" else "incomplete"
-    return CheckupFinding("lack", name, f"{problem}: {data_set.about}", command)
+    return CheckupFinding("lack", name, f"{problem}: {dataset.about}", command)
 
 
 def fetch(
@@ -282,3 +290,90 @@ def _difference(original: Original, file: Path) -> str:
     except OSError as error:
         raise cannot_read(file, error) from None
     return ""
+
+
+def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources) -> None:
+    """Download the published data sets and prompts that the runs need, unless they are installed.
+
+    The runs are given by variant, and their names begin with ``base``. Before a data set is
+    downloaded, the runs' models are built, so that a missing API key is reported first. Other data
+    that an installed data set needs is downloaded only if none of the runs has begun, because a run
+    must keep its verdicts. Nothing is downloaded if HARNESS_FETCH is false.
+    """
+    settings = resources.settings
+    task_options = {
+        (run.task.name, run.task.options.get("dataset", "builtin")) for run in runs.values()
+    }
+    published = {pair for pair in task_options if pair[1] != "builtin"}
+    if judges := [judge for run in runs.values() for judge in run.judges]:
+        fetch_prompts(published_prompts(judges), settings)
+    if not published or not settings.fetch:
+        return
+    has_begun = any(RunFolder(settings.runs_dir, run_name(base, name)).begun() for name in runs)
+    missing: dict[str, tuple[DataSet, bool]] = {}  # by name; True if a task cannot run without it
+    for task, option in sorted(published):
+        dataset = catalogue().get(task)
+        if dataset is None or not dataset.option or dataset.option != option:
+            continue
+        absent = summary(dataset, settings.data_dir) == "no"
+        if absent:
+            missing[dataset.name] = dataset, True
+        for name in dataset.needs if absent or not has_begun else ():
+            needed = catalogue()[name]
+            if summary(needed, settings.data_dir) == "no" and not in_nltk_folder(needed):
+                missing[needed.name] = needed, False
+    if missing:
+        for name, run in runs.items():
+            logs = RunFolder(settings.runs_dir, run_name(base, name)).servers
+            build_models(run, ModelBuilder(resources, run.limits, logs, beside=run.folder))
+    for to_install, required in missing.values():
+        say(f"Fetching {to_install.name} ({to_install.licence}) from {to_install.home}")
+        try:
+            install(to_install, settings.data_dir)
+        except HarnessError as error:
+            if required:
+                own_data = "Or use our own instances: -o task.dataset=builtin."
+                remedy = f"{error.remedy} {own_data}".strip()
+                raise DataMissing(error.message, remedy) from None
+            say(f"{error.message} To try again: harness data fetch {to_install.name}", "yellow")
+
+
+def fetch_prompts(names: Iterable[str], settings: Settings) -> None:
+    """Download missing data sets of published prompts, unless HARNESS_FETCH is false."""
+    if not settings.fetch:
+        return
+    for dataset in map(data_set, names):
+        if summary(dataset, settings.data_dir) != "yes":
+            say(f"Fetching {dataset.name} ({dataset.licence}) from {dataset.home}")
+            try:
+                install(dataset, settings.data_dir)
+            except DataMissing as error:
+                command = f"Or, when there is a network: harness data fetch {dataset.name}."
+                raise DataMissing(error.message, f"{error.remedy} {command}") from None
+
+
+def install(dataset: DataSet, root: Path, mirror: str | None = None) -> list[str]:
+    """Fetch a data set into the data folder ``root``, and show a progress bar for each file.
+
+    ``mirror`` is the URL of a folder with the original files as NAME/FILE (default: their own
+    URLs). Return the paths of the created files, relative to ``root``: none if all are installed.
+
+    Raises:
+        DataInvalid: If a file differs from the published one.
+        DataMissing: If a file cannot be downloaded or written.
+        UserError: If another process is fetching the data set.
+    """
+    from rich import progress  # not needed unless a file is missing
+
+    columns = (
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.DownloadColumn(),
+    )
+    with progress.Progress(*columns, console=messages, disable=not messages.is_terminal) as bars:
+
+        def progress_bar(original: Original) -> Progress:
+            bar = bars.add_task(original.name, total=original.size)
+            return lambda there, total: bars.update(bar, completed=there, total=total)
+
+        return fetch(dataset, root, mirror, progress_bar)

@@ -19,9 +19,12 @@ from harness.datasets.folder import DataFolder, installed
 from harness.errors import ConfigError, DataMissing
 from harness.plugin_loader import Kind, kind
 from harness.plugins.data import documents
-from harness.plugins.data.documents import criteria_document, data_document
-from harness.plugins.data.fetch import summary
-from harness.plugins.data.published import install
+from harness.plugins.data.documents import (
+    CriteriaDescription,
+    criteria_document,
+    data_document,
+)
+from harness.plugins.data.fetch import install, summary
 from harness.ports import Task, overrides
 from harness.terminal.console import output, say, show, show_listing, write
 
@@ -127,7 +130,8 @@ def describe(
         show(data_document(task, list(built.describe())), form)
     elif overrides(built, Task.criteria):
         tasks = [(instance.groups, built.criteria(instance)) for instance in instances]
-        description = documents.describe(tasks, by, documents.verbs if verbs else None)
+        options = {"verbs": documents.verbs} if verbs else {}
+        description = CriteriaDescription(tasks, by, **options)
         show(criteria_document(task, description), form)
         if picture is not None:
             texts = {

@@ -4,5 +4,5 @@ from harness.plugin import Plugin
 
 plugin = Plugin(
     summary="Dry runs, and the estimated cost before a paid run.",
-    run_steps={"dry_run": ".plan:show_dry_runs", "confirm": ".confirm:confirm_runs"},
+    run_steps={"dry_run": ".confirm:show_dry_runs", "confirm": ".confirm:confirm_runs"},
 )

@@ -11,7 +11,7 @@ plugin = Plugin(
             summary="Export runs for other tools.",
             heading="Data and tools",
             place=".verbs:export",
-            completes="harness.cli.completion:run_names",
+            completes="harness.cli.verbs:run_names",
             former_options={"-o": "--output"},
         ),
         "import": Verb(

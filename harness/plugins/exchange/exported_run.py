@@ -1,4 +1,4 @@
-"""The table of one or more runs, with a row per sample or attempt.
+"""The table of one or more runs, with a row per sample or attempt, as CSV and Parquet files.
 
 The mean of ``passed`` over samples is the pass rate. Unknown values are NULL, never 0. Text is not
 changed, and rows are streamed.
@@ -6,53 +6,47 @@ changed, and rows are streamed.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import groupby
-from typing import Any, Literal, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from warnings import warn
 
 import msgspec
 
-from harness.analysis.metrics import Metrics
-from harness.analysis.summary import measure
-from harness.config.run_file import RunFile
 from harness.engine.resolving import row_fields
+from harness.errors import StoreFailed, import_extra
 from harness.records import Attempt, Usage, encodable
-from harness.results import recorded_attempts
+from harness.results import RunResult, recorded_attempts
+from harness.store.files import OUTPUT_REMEDY, output_file
 from harness.store.index import AttemptIndex, AttemptLine
 from harness.store.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 Line = TypeVar("Line", Attempt, "_Row")
 
 
-@dataclass(frozen=True)
-class ExportedRun:
-    """A run to export."""
+@dataclass(frozen=True, repr=False)
+class ExportedRun(RunResult):
+    """A run to export, with the fields of the user's rows by instance."""
 
-    folder: RunFolder
     manifest: Mapping[str, Any]
-    name: str
-    task: str
-    model: str | None
-    simulated: bool
     index: AttemptIndex
-    # The fields of the user's rows, by instance.
     rows: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
-    @cached_property
-    def config(self) -> RunFile:
-        """The run file, with defaults filled in."""
-        return self.folder.read_config()
+    @property
+    def simulated(self) -> bool:
+        """Whether the answers are simulated."""
+        return bool(self.manifest.get("simulated"))
 
-    @cached_property
-    def metrics(self) -> Metrics:
-        """The run's metrics, computed from its attempts and calls."""
-        return measure(self.folder)
-
-    def samples(self, shape: type[Line]) -> Iterator[list[Line]]:
+    def read_samples(self, shape: type[Line]) -> Iterator[list[Line]]:
         """Yield the attempts of each sample, in order of their rounds, decoded as ``shape``."""
         attempts = self.index.read(shape, self.index.rows_by_name(self.rows))
         for _, rounds in groupby(attempts, lambda attempt: (attempt.instance, attempt.sample)):
@@ -62,16 +56,7 @@ class ExportedRun:
 def exported_run(folder: RunFolder) -> ExportedRun:
     """Return the run in a folder, for export."""
     index = recorded_attempts(folder)
-    manifest = folder.read_manifest()
-    return ExportedRun(
-        folder=folder,
-        manifest=manifest,
-        name=folder.name,
-        task=manifest.get("task", ""),
-        model=manifest.get("model"),
-        simulated=manifest.get("simulated", False),
-        index=index,
-    )
+    return ExportedRun(folder, folder.read_manifest(), index)
 
 
 Kind = Literal["VARCHAR", "BIGINT", "DOUBLE", "BOOLEAN"]  # SQL type of a column
@@ -151,8 +136,9 @@ class ExportedRows:
     def __iter__(self) -> Iterator[list[Cell]]:
         """Yield the rows in order of run, instance, sample and round."""
         for run in self.runs:
-            facts = [run.name, run.task, run.model, run.simulated]
-            for rounds in run.samples(_Row):
+            manifest = run.manifest
+            facts = [run.name, manifest.get("task", ""), manifest.get("model"), run.simulated]
+            for rounds in run.read_samples(_Row):
                 *before, last = rounds
                 for line in before if self._attempts else ():
                     yield [*facts, *self._cells(run, line, line.request, False)]
@@ -221,3 +207,73 @@ def _unused(name: str, used_names: Mapping[str, Kind]) -> str:
         number += 1
         unused = f"{name}_{number}"
     return unused
+
+
+MAX_ROWS = 20_000  # per row group of a Parquet file
+ROW_GROUP_BYTES = 32_000_000  # approximate, uncompressed: readers unpack one group at a time
+
+
+def write_csv(rows: ExportedRows, file: SupportsWrite[str]) -> None:
+    """Write a table as CSV with a header (RFC 4180, except that lines end in a bare newline).
+
+    A NULL is written as an empty cell, and empty text as a pair of quotes. Text that a spreadsheet
+    would read as a formula is not altered.
+    """
+    file.write(",".join(map(_csv_cell, rows.columns)) + "\n")
+    for row in rows:
+        file.write(",".join(map(_csv_cell, row)) + "\n")
+
+
+def _csv_cell(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, str):
+        return '"' + cell.replace('"', '""') + '"'
+    return str(cell).lower() if isinstance(cell, bool) else repr(cell)
+
+
+def write_parquet(rows: ExportedRows, path: Path) -> None:
+    """Write a table as Parquet. Times are in epoch seconds, and a score that is True becomes 1.
+
+    On failure, an existing file is unchanged.
+    """
+    duckdb = import_extra("duckdb", "parquet")
+    with (
+        output_file(path) as target,
+        tempfile.TemporaryDirectory(
+            prefix=".harness-", dir=path.resolve().parent, ignore_cleanup_errors=True
+        ) as work,
+    ):
+        lines = Path(work) / "rows.jsonl"
+        longest = 1
+        encode = msgspec.json.Encoder().encode
+        with lines.open("wb") as file:
+            for row in rows:
+                line = encode(dict(zip(rows.columns, row, strict=True))) + b"\n"
+                longest = max(longest, file.write(line))
+            size = file.tell()
+        types = ", ".join(f"{_quoted(name)}: '{kind}'" for name, kind in rows.columns.items())
+        group = ROW_GROUP_BYTES // max(size // max(len(rows), 1), 1)
+        settings = {
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "memory_limit": f"{300 + 6 * longest // 1_000_000}MB",
+            "temp_directory": work,
+            "threads": 2,
+        }
+        try:
+            with duckdb.connect(":memory:", config=settings) as connection:
+                connection.execute(
+                    f"COPY (SELECT * FROM read_json({_quoted(str(lines))}, "  # noqa: S608 (quoted)
+                    f"format='newline_delimited', columns={{{types}}}, "
+                    f"maximum_object_size={longest + 1})) TO {_quoted(str(target))} (FORMAT "
+                    f"parquet, COMPRESSION zstd, ROW_GROUP_SIZE {min(MAX_ROWS, max(2048, group))})"
+                )
+        except duckdb.Error as error:
+            full = os.strerror(errno.ENOSPC)
+            reason = full if full in str(error) else str(error).splitlines()[0][:200]
+            raise StoreFailed(f"Cannot write {path}: {reason}.", OUTPUT_REMEDY) from None
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

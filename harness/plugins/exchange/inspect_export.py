@@ -50,7 +50,7 @@ def write_inspect(run: ExportedRun, path: Path) -> None:
     with output_file(path) as temporary:
         tree["samples"] = [
             inspect_log.EvalSample.model_validate(_sample(rounds, model, f"{log_id}-{number}"))
-            for number, rounds in enumerate(run.samples(Attempt))
+            for number, rounds in enumerate(run.read_samples(Attempt))
         ]
         log = inspect_log.EvalLog.model_validate(tree)
         inspect_log.write_eval_log(log, temporary, format=path.suffix[1:])

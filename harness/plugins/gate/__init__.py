@@ -12,7 +12,7 @@ plugin = Plugin(
             summary="Do runs meet the bounds of a release gate?",
             heading="Compare runs",
             place=".verb:check",
-            completes="harness.cli.completion:run_names",
+            completes="harness.cli.verbs:run_names",
         )
     },
 )

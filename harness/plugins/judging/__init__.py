@@ -15,7 +15,7 @@ plugin = Plugin(
             heading="Score again",
             place=".verbs:judge",
             executes=True,
-            completes="harness.cli.completion:run_names",
+            completes="harness.cli.verbs:run_names",
             subverbs={"validate": ".verbs:validate"},
         ),
         "errors": Verb(

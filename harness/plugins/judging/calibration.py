@@ -8,7 +8,7 @@ from harness.errors import DataMissing
 from harness.plugins.judging.validation import JudgeValidation
 from harness.plugins.report.figure import NUMBER, Figure, interval, number, write_image
 from harness.plugins.report.figures import plot
-from harness.plugins.report.figures.plot import Runs, Sheet, alt
+from harness.plugins.report.figures.plot import Runs, Sheet
 from harness.plugins.report.runs import run_title
 
 
@@ -24,14 +24,14 @@ def calibration_figure(validation: JudgeValidation) -> Figure | None:
             sheet.add("", texts, at=bin_.mean_probability, value=bin_.yes.mean, low=low, high=high)
     if not sheet.rows:
         return None
-    unit = alt.Scale(domain=[0, 1], nice=False, padding=8)
-    axis = alt.Axis(title="the judge's probability of yes", tickCount=5, format=".1f")
-    x = alt.X("at:Q", scale=unit, axis=axis)
-    diagonal = alt.Chart(alt.InlineData(values=[{"at": end, "value": end} for end in (0, 1)]))
-    line = diagonal.mark_line(strokeDash=[4, 4], opacity=0.5).encode(x=x, y=alt.Y("value:Q"))
-    base = sheet.base().encode(x=x)
-    layers = plot.interval_layers(sheet, base, "the reference says yes", NUMBER, upright=True)
-    chart = plot.specification(sheet, line, *layers, height=plot.HEIGHT)
+    chart = plot.points_chart(
+        sheet,
+        "the reference says yes",
+        NUMBER,
+        at={"title": "the judge's probability of yes", "domain": [0, 1]},
+        curve=[{"at": end, "value": end} for end in (0, 1)],
+        curve_mark={"type": "line", "strokeDash": [4, 4], "opacity": 0.5},
+    )
     caption = (
         "Of criteria with similar probability, the share for which the reference says yes, with "
         "its 95% interval. On the dashed line the probabilities are calibrated; below it the judge "

@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 
 from harness.analysis.self_preference import notes
-from harness.cli.completion import run_names
-from harness.cli.endings import attended, early_end, say_verdictless
 from harness.cli.options import RUN, By, JsonFormat, Runs, check_picture, outcomes
-from harness.cli.verbs import VerbGroup
+from harness.cli.run import attended, early_end, say_verdictless
+from harness.cli.verbs import VerbGroup, run_names
 from harness.config.loading import refuse_secrets
 from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
@@ -26,7 +25,7 @@ from harness.plugin_loader import Kind
 from harness.plugins.comparisons.comparable import read_run, refuse_incomparable
 from harness.plugins.comparisons.judge_verdicts import judges_with_verdicts, read_answers
 from harness.plugins.comparisons.run_differences import differing
-from harness.plugins.data.published import fetch_prompts
+from harness.plugins.data.fetch import fetch_prompts
 from harness.plugins.estimates.confirm import confirm_calls
 from harness.plugins.judging import error_labels, later_judge
 from harness.plugins.judging.references import (

@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Raw, Struct, ValidationError
@@ -34,19 +34,6 @@ VERSIONS = ("2023-01-01", "2023-06-01", "2026-10-21")
 WITHOUT_SAMPLING = "2026-10-21"  # the first version to reject sampling parameters
 SAMPLING = ("temperature", "top_k", "top_p")
 
-_ERROR_TYPES = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    404: "not_found_error",
-    429: "rate_limit_error",
-    529: "overloaded_error",
-}
-_STOP_REASONS = {
-    "stop": "end_turn",
-    "length": "max_tokens",
-    "content_filter": "refusal",
-    "refusal": "refusal",
-}
 # Opaque: clients only send it back.
 _SIGNATURE = "bW9jayBwcm92aWRlcjogbm90aGluZyB0byB2ZXJpZnk="
 
@@ -114,10 +101,7 @@ class AnthropicMessages(wire.WireFormat):
     """The wire format of ``POST /v1/messages``."""
 
     path = "/v1/messages"
-    request_id_header = b"request-id"
-    limit_header = "anthropic-ratelimit-{unit}-{part}"
-    spent = (400, "Your credit balance is too low to access the Anthropic API.")
-    failures: ClassVar = dict.fromkeys((500, 503), "Internal server error") | {529: "Overloaded"}
+    vendor = "anthropic"
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
         version = wire.header(headers, b"anthropic-version")
@@ -127,9 +111,9 @@ class AnthropicMessages(wire.WireFormat):
             raise self.invalid(f'anthropic-version: "{version}" is not a valid version')
         request = self.decode(body, _Request)
         self._check(request, version)
-        turns = [Turn(m.role, _joined(m.content)) for m in request.messages]
+        turns = [Turn(m.role, wire.joined(m.content)) for m in request.messages]
         if request.system:
-            turns.insert(0, Turn("system", _joined(request.system)))
+            turns.insert(0, Turn("system", wire.joined(request.system)))
         thinking = request.thinking
         parts = [request.system or "", *(message.content for message in request.messages)]
         return MockRequest(
@@ -171,7 +155,7 @@ class AnthropicMessages(wire.WireFormat):
             content.append({"type": "thinking", "thinking": thinking, "signature": _SIGNATURE})
         if choice.text:
             content.append({"type": "text", "text": choice.text, "citations": None})
-        reason = "stop_sequence" if choice.stop is not None else _STOP_REASONS[choice.finish]
+        reason = "stop_sequence" if choice.stop is not None else self.texts.finish[choice.finish]
         refusal = {"type": "refusal", "category": None, "explanation": None}
         usage: JsonObject = {
             "input_tokens": request.prompt_tokens - request.cache_read - request.cache_write,
@@ -196,29 +180,7 @@ class AnthropicMessages(wire.WireFormat):
 
     def stream(self, answer: Mapping[str, Any]) -> bytes:
         """Return a message as server-sent events."""
-        usage = answer["usage"]
-        opening = {**answer, "content": [], "stop_reason": None, "stop_sequence": None}
-        opening["usage"] = usage | {"output_tokens": 1}
-        events: list[JsonObject] = [{"type": "message_start", "message": opening}]
-        for index, block in enumerate(answer["content"]):
-            kind = block["type"]
-            place = {"index": index}
-            lines = block[kind].splitlines(keepends=True)
-            deltas = [{"type": f"{kind}_delta", kind: line} for line in lines]
-            if "signature" in block:
-                deltas.append({"type": "signature_delta", "signature": block["signature"]})
-            start = block | {name: "" for name in (kind, "signature") if name in block}
-            events.append({"type": "content_block_start", **place, "content_block": start})
-            events.append({"type": "ping"})
-            events += [{"type": "content_block_delta", **place, "delta": delta} for delta in deltas]
-            events.append({"type": "content_block_stop", **place})
-        ended = {name: answer[name] for name in ("stop_reason", "stop_sequence", "stop_details")}
-        written = {"output_tokens": usage["output_tokens"]}
-        events.append({"type": "message_delta", "delta": ended, "usage": written})
-        events.append({"type": "message_stop"})
-        form = b"event: %s\ndata: %s\n\n"
-        encode = msgspec.json.encode
-        return b"".join(form % (event["type"].encode(), encode(event)) for event in events)
+        return wire.filled("anthropic_events", answer=answer)
 
     def models(self, names: Collection[str]) -> JsonObject:
         """Return the JSON object that lists the models."""
@@ -231,24 +193,18 @@ class AnthropicMessages(wire.WireFormat):
         return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def error(self, error: ApiError, request_id: str) -> JsonObject:
-        return {"type": "error", "error": error.error, "request_id": request_id}
-
-    def fail(
-        self, status: int, message: str, code: str | None = None, retry_after: float | None = None
-    ) -> ApiError:
-        details = {} if code is None else {"details": {"error_code": code}}
-        kind = _ERROR_TYPES.get(status, "api_error")
-        return ApiError(status, {"type": kind, "message": message, **details}, retry_after)
+        kind = self.texts.error_types.get(error.status, "api_error")
+        described: JsonObject = {"type": kind, "message": error.message}
+        if error.code is not None:
+            described["details"] = {"error_code": error.code}
+        return {"type": "error", "error": described, "request_id": request_id}
 
     def check_key(self, headers: Headers, key: str) -> None:
         header_key = wire.header(headers, b"x-api-key")
         token = wire.bearer(headers)
         if (header_key or token) != key:
             wrong = "invalid x-api-key" if header_key else "Invalid bearer token"
-            raise self.fail(401, wrong if header_key or token else "x-api-key header is required")
-
-    def unknown_model(self, model: str) -> ApiError:
-        return self.fail(404, f"model: {model}")
+            raise ApiError(401, wrong if header_key or token else "x-api-key header is required")
 
     def invalid_body(self, error: Exception) -> ApiError:
         match = _FIELD_ERROR.match(str(error))
@@ -264,13 +220,13 @@ class AnthropicMessages(wire.WireFormat):
     def refused(self, parameter: str, value: object) -> ApiError | None:
         if parameter in SAMPLING:
             return self.invalid(f"`{parameter}` is deprecated for this model.")
-        return self.invalid(f"{parameter}: Extra inputs are not permitted")
+        return super().refused(parameter, value)
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        message = "This request would exceed your organization's rate limit"
+        message = self.texts.rate_limited
         if level:
             message += f" of {level.limit:,} {level.unit} per minute (org: mock, model: {model})"
-        return self.fail(429, f"{message}.", retry_after=retry_after)
+        return ApiError(429, f"{message}.", retry_after=retry_after)
 
 
 def _marked(parts: Sequence[str | list[_Block]]) -> str:
@@ -283,20 +239,7 @@ def _marked(parts: Sequence[str | list[_Block]]) -> str:
     return marked
 
 
-def _joined(content: str | list[_Block]) -> str:
-    if isinstance(content, str):
-        return content
-    return "".join(block.text for block in content if block.type == "text")
-
-
 VERTEX_VERSION = "vertex-2023-10-16"
-
-_BEDROCK_STOP_REASONS = {
-    "stop": "end_turn",
-    "length": "max_tokens",
-    "content_filter": "content_filtered",
-    "refusal": "end_turn",
-}
 
 
 class AnthropicVertex(AnthropicMessages):
@@ -345,21 +288,13 @@ class BedrockConverse(wire.WireFormat):
     """The wire format of ``POST /model/{model}/converse``."""
 
     path = "/model/{model}/converse"
-    request_id_header = b"x-amzn-requestid"
-    spent = (429, "Too many tokens per day, please wait before trying again.")
-    failures: ClassVar = {
-        500: "The system encountered an unexpected error during processing.",
-        **dict.fromkeys((503, 529), "The service is currently unavailable."),
-    }
-    reported = ()  # Bedrock does not report its limits
+    vendor = "bedrock"
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
         request = self.decode(body, _Converse)
         if request.messages[0].role != "user":
             raise self.invalid("A conversation must start with a user message.")
-        turns = [
-            Turn(turn.role, "".join(c.text for c in turn.content)) for turn in request.messages
-        ]
+        turns = [Turn(turn.role, wire.joined(turn.content)) for turn in request.messages]
         turns[:0] = [Turn("system", part.text) for part in request.system if part.text]
         config = request.inference_config or _InferenceConfig()
         text = marked = ""
@@ -381,9 +316,7 @@ class BedrockConverse(wire.WireFormat):
         if choice.reasoning and self.reasoning == "blocks":
             thought = {"reasoningText": {"text": choice.reasoning}}
             content.insert(0, {"reasoningContent": thought})
-        reason = (
-            "stop_sequence" if choice.stop is not None else _BEDROCK_STOP_REASONS[choice.finish]
-        )
+        reason = "stop_sequence" if choice.stop is not None else self.texts.finish[choice.finish]
         return {
             "output": {"message": {"role": "assistant", "content": content}},
             "stopReason": reason,
@@ -398,25 +331,12 @@ class BedrockConverse(wire.WireFormat):
         }
 
     def error(self, error: ApiError, request_id: str) -> JsonObject:
-        return dict(error.error)
-
-    def fail(self, status: int, message: str, code: str | None = None) -> ApiError:
-        return ApiError(status, {"message": message})
+        return {"message": error.message}
 
     def check_key(self, headers: Headers, key: str) -> None:
         if wire.bearer(headers) != key:
             message = "The security token included in the request is invalid."
-            raise self.fail(403, message)
-
-    def unknown_model(self, model: str) -> ApiError:
-        return self.fail(404, f"Could not resolve the foundation model from {model!r}.")
-
-    def refused(self, parameter: str, value: object) -> ApiError | None:
-        return self.invalid(f"The model does not support {parameter}.")
-
-    def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        message = "Too many requests, please wait before trying again."
-        return ApiError(429, {"message": message}, retry_after)
+            raise ApiError(403, message)
 
 
 LIFETIME_S = 300.0

@@ -12,7 +12,7 @@ apply.
 
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
-from hashlib import blake2b
+from urllib.parse import parse_qs
 
 import msgspec
 from msgspec.structs import replace
@@ -37,9 +37,9 @@ from harness.plugins.mock.anthropic import (
 from harness.plugins.mock.batches import (
     Answered,
     AnthropicBatches,
-    BatchEndpoints,
     BatchSettings,
     Reset,
+    VendorBatches,
 )
 from harness.plugins.mock.faults import (
     ANSWERS,
@@ -68,7 +68,7 @@ from harness.plugins.mock.openai import (
 )
 from harness.plugins.mock.openai_batches import MistralBatches, OpenAIBatches
 from harness.plugins.mock.stats import BodyCount, Limits, MockRateLimits, Stats
-from harness.plugins.mock.wire import Headers, MockRequest, ReplyChoice, WireFormat
+from harness.plugins.mock.wire import Headers, MockRequest, ModelCall, ReplyChoice, WireFormat
 
 WIRE_FORMATS: tuple[type[WireFormat], ...] = (
     *(OpenAIChat, OpenAICompletions, OpenAIResponses, AnthropicMessages, AnthropicVertex),
@@ -111,18 +111,6 @@ class _Tokenised(msgspec.Struct):
     tokens: list[int] = []
 
 
-class _Call:
-    """A call of a model, in a vendor's wire format. ``model`` is the one in the path, or ""."""
-
-    def __init__(self, vendor: WireFormat, model: str, headers: Headers, body: bytes) -> None:
-        self.vendor = vendor
-        self.model = model
-        self.headers = headers
-        self.body = body
-        self.digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
-        self.key = wire.header(headers, b"x-api-key") or wire.bearer(headers) or ""
-
-
 class Provider:
     """The ASGI application that simulates a provider.
 
@@ -142,7 +130,7 @@ class Provider:
             none.
         refuse: Names of request parameters that every model rejects with a 400. ``schema:KEYWORD``
             rejects each decoding constraint that is a JSON schema with this keyword.
-        batch_faults: Probability (0 to 1) of each fault of batches (see `batches.BATCH_FAULTS`).
+        batch_faults: Probability (0 to 1) of each fault of batches (see `faults.BATCH_FAULTS`).
         batch_latency: Seconds until a batch ends, in the form of ``latency``.
         enqueued_tokens: Maximum number of input tokens in OpenAI's unfinished batches.
         limits: Limits per model, as the fields of `Limits`. They do not apply to batches.
@@ -192,8 +180,8 @@ class Provider:
         shared = self._batching, self._process, self.stats
         openai = OpenAIBatches(*shared, self._admit_entry)
         gemini = GeminiBatches(*shared, self._admit_entry)
-        vendors = [AnthropicBatches(*shared), MistralBatches(*shared, openai), openai, gemini]
-        self._batches = BatchEndpoints(vendors, api_key)
+        self._batches: list[VendorBatches] = [AnthropicBatches(*shared)]
+        self._batches += [MistralBatches(*shared, openai), openai, gemini]
 
     def change(self, conditions: Conditions) -> None:
         """Apply new settings to all future requests.
@@ -228,16 +216,16 @@ class Provider:
             status, answer = self._control(route, body)
             await connection.answer(status, self._encode(answer), [])
 
-    def _call(self, path: str, headers: Headers, body: bytes) -> _Call | None:
+    def _call(self, path: str, headers: Headers, body: bytes) -> ModelCall | None:
         """Return a call of a model, or None for a path at which none is served."""
         if vendor := self._vendors.get(path):
-            return _Call(vendor, "", headers, body)
+            return ModelCall(vendor, "", headers, body)
         for pattern, vendor in self._vendors.items():
             if model := wire.model_in(path, pattern):
-                return _Call(vendor, model, headers, body)
+                return ModelCall(vendor, model, headers, body)
         return None
 
-    async def _serve(self, call: _Call, connection: Connection, slot: ExitStack) -> None:
+    async def _serve(self, call: ModelCall, connection: Connection, slot: ExitStack) -> None:
         vendor = call.vendor
         count = self.stats.arrive(call.digest, vendor.path)
         request_id = f"req_{call.digest}{count.requests:04d}"
@@ -278,33 +266,41 @@ class Provider:
 
     async def _serve_batch(self, scope: Message, body: bytes, connection: Connection) -> bool:
         """Answer a request about files or batches. Return False for any other path."""
-        parts = scope["method"], scope["path"], scope["query_string"], scope["headers"]
-        try:
-            served = self._batches.serve(*parts, body)
-        except Reset:
-            await connection.reset()
+        headers = scope["headers"]
+        parameters = parse_qs(scope["query_string"].decode())
+        query = {name: values[-1] for name, values in parameters.items()}
+        route = scope["method"], scope["path"], query, headers
+        for vendor in self._batches:
+            if not vendor.owns(scope["path"]):
+                continue
+            status = 200
+            try:
+                if self._api_key is not None:
+                    vendor.wire.check_key(headers, self._api_key)
+                answer: object = vendor.serve(*route, body)
+            except Reset:
+                await connection.reset()
+                return True
+            except wire.ApiError as error:
+                status = error.status
+                answer = vendor.wire.error(error, "req_batch")
+            if answer is None:
+                continue
+            sent = vendor.wire.headers("req_batch")
+            if isinstance(answer, dict) and UPLOAD_URL in answer:
+                sent.append((UPLOAD_URL.encode(), answer[UPLOAD_URL].encode()))
+            content = answer if isinstance(answer, bytes) else self._encode(answer)
+            if scope["method"] == "GET" and self._batching.happens("gzip_bomb"):
+                content = gzip_bomb(content, sent)
+            await connection.answer(status, content, sent)
             return True
-        if served is None:
-            return False
-        vendor, answer = served
-        status = 200
-        headers = vendor.headers("req_batch")
-        if isinstance(answer, wire.ApiError):
-            status = answer.status
-            answer = vendor.error(answer, "req_batch")
-        if isinstance(answer, dict) and UPLOAD_URL in answer:
-            headers = [*headers, (UPLOAD_URL.encode(), answer[UPLOAD_URL].encode())]
-        content = answer if isinstance(answer, bytes) else self._encode(answer)
-        if scope["method"] == "GET" and self._batching.happens("gzip_bomb"):
-            content = gzip_bomb(content, headers)
-        await connection.answer(status, content, headers)
-        return True
+        return False
 
     def _admit_entry(self, path: str, body: bytes, headers: Headers) -> tuple[str, int]:
         request = self._admit(self._batched(path, body, headers))
         return request.model, request.prompt_tokens
 
-    def _batched(self, path: str, body: bytes, headers: Headers) -> _Call:
+    def _batched(self, path: str, body: bytes, headers: Headers) -> ModelCall:
         call = self._call(path, headers, body)
         assert call is not None
         return call
@@ -324,7 +320,7 @@ class Provider:
         self._count_answer(request, choices, count)
         return 200, altered(vendor.answer(request, choices), fault, call.key)
 
-    def _admit(self, call: _Call) -> MockRequest:
+    def _admit(self, call: ModelCall) -> MockRequest:
         vendor = call.vendor
         if self._api_key is not None:
             vendor.check_key(call.headers, self._api_key)
@@ -345,14 +341,16 @@ class Provider:
         return request
 
     def _drawn(
-        self, call: _Call, request: MockRequest, number: float
+        self, call: ModelCall, request: MockRequest, number: float
     ) -> tuple[Fault | None, list[ReplyChoice]]:
         """Return the fault that a random number selects, if any, and the choices of the answer."""
         fault = self._faults.pick(number, request.turns)
         self.stats.counts.by_model[request.model] += 1
         return fault, self._choices(call, request, fault)
 
-    def _choices(self, call: _Call, request: MockRequest, fault: Fault | None) -> list[ReplyChoice]:
+    def _choices(
+        self, call: ModelCall, request: MockRequest, fault: Fault | None
+    ) -> list[ReplyChoice]:
         if request.echoed and fault not in _FAULTY_CHOICES:
             return [scored(request.model, text) for text in request.echoed]
         if request.prompts:
@@ -397,7 +395,7 @@ class Provider:
             raise vendor.rate_limited(request.model, broken, broken.wait_s)
         self.stats.peak.add(read, written)
 
-    def _raise_status(self, fault: Fault | None, call: _Call, request: MockRequest) -> None:
+    def _raise_status(self, fault: Fault | None, call: ModelCall, request: MockRequest) -> None:
         if fault is None:
             return
         self.stats.counts.by_fault[fault] += 1

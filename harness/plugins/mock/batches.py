@@ -12,43 +12,19 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from hashlib import blake2b
 from time import time
-from typing import Any, ClassVar, Literal
-from urllib.parse import parse_qs
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
+from msgspec import Meta
 
 from harness.plugins.mock import wire
 from harness.plugins.mock.anthropic import AnthropicMessages
-from harness.plugins.mock.faults import Latency, draw
+from harness.plugins.mock.faults import BATCH_FAULTS, Fault, Latency, draw
 from harness.plugins.mock.stats import Stats
 from harness.plugins.mock.wire import ApiError, Headers, JsonObject, MockError, WireFormat
 
-BatchFault = Literal[
-    "lost_id",
-    "unlisted",
-    "late",
-    "poll_500",
-    "expired",
-    "duplicated",
-    "damaged",
-    "foreign",
-    "gzip_bomb",
-]
-BATCH_FAULTS: Mapping[str, str] = {
-    "lost_id": "the batch is created, and the connection is reset before the reply",
-    "unlisted": "the same, and lists do not contain the batch for two seconds",
-    "late": "the connection is reset, and the batch is created a second later",
-    "poll_500": "a 500 in answer to a question about a batch",
-    "expired": "the batch expires after half of its requests",
-    "duplicated": "a result is listed twice",
-    "damaged": "half of a result's line is missing",
-    "foreign": "a result is followed by one of another batch",
-    "gzip_bomb": "an answer about a batch, or its results, decompress to 100 MB more",
-}
-WINDOW_S = 24 * 3600
 LATE_S = 1.0
 UNLISTED_S = 2.0
 
@@ -127,7 +103,7 @@ class BatchSettings:
         if faults is not None:
             self.faults = dict(faults)
 
-    def happens(self, fault: BatchFault) -> bool:
+    def happens(self, fault: Fault) -> bool:
         share = self.faults.get(fault, 0.0)
         return share > 0 and self.draw(fault) < share
 
@@ -147,6 +123,7 @@ class VendorBatches(ABC):
     """
 
     wire: ClassVar[WireFormat]
+    form: ClassVar[str]  # name of the template of the batches' JSON objects
     prefix: ClassVar[str]  # of the batches' ids
     root: ClassVar[str]  # path of the endpoints
     files: ClassVar[str] = "/none"  # path of the endpoints for files
@@ -167,9 +144,9 @@ class VendorBatches(ABC):
             ApiError: If the body is invalid.
         """
 
-    @abstractmethod
     def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
-        """Return a batch as a JSON object."""
+        """Return a batch as a JSON object. The first call after its end may store its results."""
+        return wire.filled_json(self.form, batch=batch, host=wire.header(headers, b"host"))
 
     def serve(
         self, method: str, path: str, query: Given, headers: Headers, body: bytes
@@ -296,7 +273,7 @@ class VendorBatches(ABC):
             ApiError: With status 404, if there is no such batch.
         """
         if name not in self.known:
-            raise self.wire.fail(404, f"No batch found with id '{name}'.")
+            raise ApiError(404, f"No batch found with id '{name}'.")
         return self.known[name]
 
     def page(self, query: Given, headers: Headers) -> Served:
@@ -323,7 +300,7 @@ class VendorBatches(ABC):
         """
         text = query.get(name, str(default))
         if not re.fullmatch(r"\d{1,9}", text):
-            raise self.wire.fail(400, f"Invalid '{name}': {text:.80} is not a whole number.")
+            raise ApiError(400, f"Invalid '{name}': {text:.80} is not a whole number.")
         return int(text)
 
 
@@ -369,63 +346,27 @@ class FileBatches(VendorBatches):
             ApiError: With status 404, if there is no such file.
         """
         if name not in self._files:
-            raise self.wire.fail(404, f"No such File object: {name}")
+            raise ApiError(404, f"No such File object: {name}")
         return self._files[name]
 
 
-def iso_time(seconds: float) -> str:
-    """Return a Unix time in ISO format, in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
-
-
-class BatchEndpoints:
-    """The vendors' endpoints for files and batches. If ``api_key`` is None, any key is valid."""
-
-    def __init__(self, vendors: Iterable[VendorBatches], api_key: str | None) -> None:
-        self._vendors = list(vendors)
-        self._api_key = api_key
-
-    def serve(
-        self, method: str, path: str, query: bytes, headers: Headers, body: bytes
-    ) -> tuple[WireFormat, Served | ApiError] | None:
-        """Return the wire format of a request, and the answer to be encoded in it.
-
-        The result is None if no endpoint for files or batches matches.
-
-        Raises:
-            Reset: If the connection is to be reset.
-        """
-        parameters = {name: values[-1] for name, values in parse_qs(query.decode()).items()}
-        for vendor in self._vendors:
-            if not vendor.owns(path):
-                continue
-            try:
-                if self._api_key is not None:
-                    vendor.wire.check_key(headers, self._api_key)
-                if (served := vendor.serve(method, path, parameters, headers, body)) is not None:
-                    return vendor.wire, served
-            except ApiError as error:
-                return vendor.wire, error
-        return None
-
-
-MOST_REQUESTS = 100_000
 MOST_BYTES = 256_000_000
 
 
 class _Request(msgspec.Struct):
-    custom_id: str
+    custom_id: Annotated[str, Meta(pattern=r"^[a-zA-Z0-9_-]{1,64}\Z")]
     params: msgspec.Raw
 
 
 class _Create(msgspec.Struct):
-    requests: list[_Request]
+    requests: Annotated[list[_Request], Meta(min_length=1, max_length=100_000)]
 
 
 class AnthropicBatches(VendorBatches):
     """Anthropic's message batches. They carry no metadata."""
 
     wire = AnthropicMessages()
+    form = "anthropic_batch"
     prefix = "msgbatch"
     root = "/v1/messages/batches"
     most_listed = 1000
@@ -433,44 +374,15 @@ class AnthropicBatches(VendorBatches):
     def create(self, headers: Headers, body: bytes) -> MockBatch:
         """Create a batch. The bodies of its requests are not checked yet."""
         if len(body) > MOST_BYTES:
-            raise self.wire.fail(413, "Request exceeds the maximum size")
+            raise ApiError(413, "Request exceeds the maximum size")
         requests = self.wire.decode(body, _Create).requests
         entries = [
             BatchedRequest(request.custom_id, self.wire.path, bytes(request.params))
             for request in requests
         ]
-        if not 1 <= len(entries) <= MOST_REQUESTS:
-            raise self.wire.invalid(f"requests: 1 to {MOST_REQUESTS:,} are allowed")
         if name := check_unique(entries):
             raise self.wire.invalid(f"requests: the custom_id {name} is not unique")
-        for number, entry in enumerate(entries):
-            if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", entry.custom_id):
-                raise self.wire.invalid(f"requests.{number}.custom_id: invalid characters")
         return self.begin(entries, headers, {})
-
-    def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
-        counts = batch.counts
-        ended = batch.ended
-        host = wire.header(headers, b"host")
-        results = f"http://{host}{self.root}/{batch.id}/results"
-        return {
-            "id": batch.id,
-            "type": "message_batch",
-            "processing_status": "in_progress" if ended is None else "ended",
-            "request_counts": {
-                "processing": len(batch.entries) if ended is None else 0,
-                "succeeded": counts["succeeded"],
-                "errored": counts["errored"],
-                "canceled": counts["cancelled"],
-                "expired": counts["expired"],
-            },
-            "created_at": iso_time(batch.created),
-            "expires_at": iso_time(batch.created + WINDOW_S),
-            "ended_at": None if ended is None else iso_time(ended),
-            "cancel_initiated_at": iso_time(ended) if ended and counts["cancelled"] else None,
-            "archived_at": None,
-            "results_url": None if ended is None else results,
-        }
 
     def other(self, method: str, rest: str) -> bytes | None:
         name, _, what = rest.partition("/")

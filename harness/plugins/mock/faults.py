@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from hashlib import blake2b
 from math import exp, inf
+from pathlib import Path
 from statistics import NormalDist
 
 import msgspec
@@ -34,35 +35,14 @@ def draw(seed: int, digest: str, attempt: int) -> tuple[float, float]:
     return first, second
 
 
-# Ways to fail, by their names in options (docs/mock.md)
-Fault = str
-STATUSES = (
-    *("400", "401", "402", "403", "404", "408", "425", "429", "498", "500", "502", "503"),
-    "529",
+Fault = str  # the name of a way to fail (docs/mock.md)
+_NAMES = msgspec.yaml.decode(
+    Path(__file__).with_name("faults.yaml").read_bytes(), type=dict[str, list[Fault]]
 )
-REJECTIONS = (  # errors with their own messages
-    *("no_credit", "too_long", "filtered", "key_in_error", "key_part_in_error"),
-)
-BROKEN = (
-    *("reset", "stall", "stall_body", "trickle", "truncated_body", "invalid_json"),
-    *("error_body", "error_in_choice", "no_choices", "latin_1", "refused_completion"),
-    *("gzip_bomb", "huge_body", "huge_headers", "redirect", "html"),
-)
-ANSWERS = (  # well-formed replies, which a provider would charge for
-    *("empty", "reasoning_only", "refusal", "content_filter", "same_answer", "no_message"),
-    *(
-        "finish",
-        "key_in_finish",
-        "key_in_answer",
-        "no_logprobs",
-        "thinking_parts",
-        "other_model",
-        "no_stream",
-    ),
-    *("usage_zero", "usage_huge", "usage_deepseek", "usage_kimi", "usage_openrouter"),
-    "wrong_limits",
-)
-FAULTS: tuple[Fault, ...] = (*STATUSES, *REJECTIONS, *BROKEN, *ANSWERS)
+STATUSES = _NAMES["statuses"]
+ANSWERS = _NAMES["answers"]
+BATCH_FAULTS = _NAMES.pop("batches")
+FAULTS = [name for names in _NAMES.values() for name in names]
 DETAILS: Mapping[Fault, str] = {"finish": "", "error_body": "502", "error_in_choice": "502"}
 """Faults that take a detail, as in ``finish:REASON`` and ``error_body:CODE``, with the defaults."""
 CACHED = 2  # input tokens

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
@@ -17,23 +17,16 @@ from harness.plugins.mock.batches import (
     Served,
     StoredFile,
     check_unique,
-    iso_time,
 )
 from harness.plugins.mock.wire import (
     ApiError,
     Headers,
     JsonObject,
-    Level,
     MockRequest,
     ReplyChoice,
     Turn,
 )
 
-_FINISH = {"stop": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY", "refusal": "STOP"}
-_STATUSES = {
-    **{400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED"},
-    **{404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"},
-}
 _ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 _QUOTA_FAILURE = "type.googleapis.com/google.rpc.QuotaFailure"
 _RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
@@ -72,13 +65,7 @@ class GeminiContent(wire.WireFormat):
     """The wire format of a model's method ``:generateContent``."""
 
     path = "/models/{model}:generateContent"
-    request_id_header = b"x-request-id"
-    spent = (429, "You exceeded your current quota, please check your plan and billing details.")
-    failures: ClassVar = {
-        500: "An internal error has occurred.",
-        **dict.fromkeys((503, 529), "The model is overloaded. Please try again later."),
-    }
-    reported = ()  # Gemini does not report its limits
+    vendor = "gemini"
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
         request = self.decode(body, _Request)
@@ -90,9 +77,11 @@ class GeminiContent(wire.WireFormat):
                 raise self.invalid(problem)
         config = request.generation_config or _Config()
         roles = {"model": "assistant", "user": "user"}
-        turns = [Turn(roles[content.role], _text(content)) for content in request.contents]
+        turns = [
+            Turn(roles[content.role], wire.joined(content.parts)) for content in request.contents
+        ]
         if request.system_instruction:
-            turns.insert(0, Turn("system", _text(request.system_instruction)))
+            turns.insert(0, Turn("system", wire.joined(request.system_instruction.parts)))
         thinking = config.thinking_config or _Thinking()
         return MockRequest(
             digest=digest,
@@ -117,7 +106,7 @@ class GeminiContent(wire.WireFormat):
         }
         return {
             "candidates": [
-                {"index": index, **_candidate(request, choice)}
+                {"index": index, **self._candidate(request, choice)}
                 for index, choice in enumerate(choices)
             ],
             "usageMetadata": usage,
@@ -125,61 +114,42 @@ class GeminiContent(wire.WireFormat):
             "responseId": request.digest,
         }
 
-    def fail(
-        self, status: int, message: str, code: str | None = None, retry_after: float | None = None
-    ) -> ApiError:
-        details: list[dict[str, object]] = []
-        if code is not None:
-            details.append({"@type": _ERROR_INFO, "reason": code, "domain": "googleapis.com"})
-        if retry_after:
-            details.append({"@type": _RETRY_INFO, "retryDelay": f"{retry_after:g}s"})
-        error = {"code": status, "message": message, "status": _STATUSES.get(status, "UNKNOWN")}
-        return ApiError(status, error | {"details": details}, retry_after)
+    def _candidate(self, request: MockRequest, choice: ReplyChoice) -> Mapping[str, object]:
+        parts: list[dict[str, object]] = [{"text": choice.text}] if choice.text else []
+        if choice.reasoning and request.shows_reasoning:
+            parts.insert(0, {"text": choice.reasoning, "thought": True})
+        candidate: dict[str, object] = {
+            "content": {"role": "model", "parts": parts},
+            "finishReason": self.texts.finish[choice.finish],
+        }
+        if choice.positions is not None:
+            candidate["logprobsResult"] = {
+                "chosenCandidates": [_token(p.token, p.logprob) for p in choice.positions],
+                "topCandidates": [
+                    {"candidates": [_token(*likely) for likely in p.likeliest]}
+                    for p in choice.positions
+                ],
+            }
+        return candidate
 
-    def no_credit(self) -> ApiError:
-        violation = {"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}
-        failure = {"@type": _QUOTA_FAILURE, "violations": [violation]}
-        error = super().no_credit()
-        return ApiError(error.status, {**error.error, "details": [failure]})
+    def error(self, error: ApiError, request_id: str) -> JsonObject:
+        details: list[JsonObject] = []
+        if error.code is not None and error.status == 429:
+            details.append({"@type": _QUOTA_FAILURE, "violations": [{"quotaId": error.code}]})
+        elif error.code is not None:
+            domain = "googleapis.com"
+            details.append({"@type": _ERROR_INFO, "reason": error.code, "domain": domain})
+        if error.retry_after:
+            details.append({"@type": _RETRY_INFO, "retryDelay": f"{error.retry_after:g}s"})
+        status = self.texts.error_types.get(error.status, "UNKNOWN")
+        described = {"code": error.status, "message": error.message, "status": status}
+        return {"error": described | {"details": details}}
 
     def check_key(self, headers: Headers, key: str) -> None:
         """Raise ApiError (400, like Google) unless x-goog-api-key, or else the token, is right."""
         if (wire.header(headers, b"x-goog-api-key") or wire.bearer(headers)) != key:
             message = "API key not valid. Please pass a valid API key."
-            raise self.fail(400, message, "API_KEY_INVALID")
-
-    def unknown_model(self, model: str) -> ApiError:
-        return self.fail(404, f"models/{model} is not found for API version v1beta.")
-
-    def refused(self, parameter: str, value: object) -> ApiError | None:
-        return self.invalid(f"{parameter} is not supported by this model.")
-
-    def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        message = f"You exceeded your current quota for {model}."
-        return self.fail(429, message, retry_after=retry_after)
-
-
-def _text(content: _Content) -> str:
-    return "".join(part.text for part in content.parts)
-
-
-def _candidate(request: MockRequest, choice: ReplyChoice) -> Mapping[str, object]:
-    parts: list[dict[str, object]] = [{"text": choice.text}] if choice.text else []
-    if choice.reasoning and request.shows_reasoning:
-        parts.insert(0, {"text": choice.reasoning, "thought": True})
-    candidate: dict[str, object] = {
-        "content": {"role": "model", "parts": parts},
-        "finishReason": _FINISH[choice.finish],
-    }
-    if choice.positions is not None:
-        candidate["logprobsResult"] = {
-            "chosenCandidates": [_token(p.token, p.logprob) for p in choice.positions],
-            "topCandidates": [
-                {"candidates": [_token(*likely) for likely in p.likeliest]}
-                for p in choice.positions
-            ],
-        }
-    return candidate
+            raise ApiError(400, message, "API_KEY_INVALID")
 
 
 def _token(token: str, logprob: float) -> dict[str, object]:
@@ -211,6 +181,7 @@ class _Create(msgspec.Struct):
 class GeminiBatches(FileBatches):
     """Gemini's files and batches. An expired batch has no results, and costs nothing."""
 
+    form = "gemini_batch"
     prefix = "b"
     root = "/batches"
     files = "/files"
@@ -256,7 +227,7 @@ class GeminiBatches(FileBatches):
             case "POST", "", ["batches", name] if name.endswith(":cancel"):
                 batch = self.find(name.removesuffix(":cancel"))
                 if batch.ended is not None:
-                    raise self.wire.fail(400, "The batch has ended.")
+                    raise ApiError(400, "The batch has ended.")
                 self.cancel(batch)
                 return {}
         return None
@@ -287,34 +258,11 @@ class GeminiBatches(FileBatches):
         return self.begin(entries, headers, {"tag": description.display_name, "model": model})
 
     def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
-        """Return a batch as JSON, and store the results of a finished one."""
         counts = batch.counts
-        ended = batch.ended
-        about = batch.about
-        state = {"in_progress": "RUNNING", "completed": "SUCCEEDED"}.get(batch.status)
-        facts: JsonObject = {
-            "model": f"models/{about['model']}",
-            "displayName": about["tag"],
-            "state": f"BATCH_STATE_{state or batch.status.upper()}",
-            "createTime": iso_time(batch.created),
-            "batchStats": {
-                "requestCount": str(len(batch.entries)),
-                "successfulRequestCount": str(counts["succeeded"]),
-                "failedRequestCount": str(counts["errored"]),
-            },
-        }
-        view: JsonObject = {"name": f"batches/{batch.id}", "metadata": facts}
-        if ended is None:
-            return view
-        if "file" not in about and (counts["succeeded"] or counts["errored"]):
+        if "file" not in batch.about and (counts["succeeded"] or counts["errored"]):
             lines = self.lines(batch, _result, ("succeeded", "errored"))
-            about["file"] = self.store(StoredFile(lines))
-        output = {"responsesFile": about["file"]} if "file" in about else {}
-        facts |= {"output": output, "endTime": iso_time(ended)}
-        if batch.status == "completed":
-            return view | {"done": True, "response": output}
-        code = {"cancelled": 1, "expired": 4}.get(batch.status, 13)
-        return view | {"done": True, "error": {"code": code, "message": batch.status}}
+            batch.about["file"] = self.store(StoredFile(lines))
+        return super().view(batch, headers)
 
     def page(self, query: Given, headers: Headers) -> Served:
         newest = self.newest()

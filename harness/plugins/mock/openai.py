@@ -128,18 +128,7 @@ class _CompletionRequest(Struct):
 class OpenAI(wire.WireFormat):
     """The common part of OpenAI's formats: keys, headers, errors, model list and token usage."""
 
-    request_id_header = b"x-request-id"
-    limit_header = "x-ratelimit-{part}-{unit}"
-    spent = (
-        429,
-        "You exceeded your current quota, please check your plan and billing details.",
-        "insufficient_quota",
-    )
-    failures: ClassVar = {
-        500: "The server had an error while processing your request. Sorry about that!",
-        **dict.fromkeys((503, 529), "The engine is currently overloaded."),
-    }
-    reported = ("requests", "tokens")
+    vendor = "openai"
     id_prefix: ClassVar[str]
     constants: ClassVar[Mapping[str, str]]
 
@@ -156,21 +145,17 @@ class OpenAI(wire.WireFormat):
         minutes, rest = divmod(milliseconds, 60_000)
         return f"{minutes}m{rest / 1000:g}s" if minutes else f"{rest / 1000:g}s"
 
-    def fail(self, status: int, message: str, code: str | None = None, param: str = "") -> ApiError:
-        """Return an error reply about the parameter ``param``."""
-        kind = "invalid_request_error" if status < 500 else "server_error"
-        return ApiError(status, error_object(message, kind, code, param))
+    def error(self, error: ApiError, request_id: str) -> JsonObject:
+        kind = "invalid_request_error" if error.status < 500 else "server_error"
+        described = error_object(error.message, error.kind or kind, error.code, error.param)
+        return {"error": described}
 
     def check_key(self, headers: Headers, key: str) -> None:
         sent = wire.bearer(headers)
         if sent is None:
-            raise self.fail(401, "You didn't provide an API key. Send Authorization: Bearer KEY.")
+            raise ApiError(401, "You didn't provide an API key. Send Authorization: Bearer KEY.")
         if sent != key:
-            raise self.fail(401, "Incorrect API key provided.", "invalid_api_key")
-
-    def unknown_model(self, model: str) -> ApiError:
-        message = f"The model `{model}` does not exist or you do not have access to it."
-        return self.fail(404, message, "model_not_found")
+            raise ApiError(401, "Incorrect API key provided.", "invalid_api_key")
 
     def refused(self, parameter: str, value: object) -> ApiError | None:
         only = _ONLY_VALUES.get(parameter)
@@ -179,11 +164,11 @@ class OpenAI(wire.WireFormat):
         if only is not None:
             message = f"Unsupported value: '{parameter}' does not support {value} with this model. "
             message += f"Only the default ({only}) value is supported."
-            return self.fail(400, message, "unsupported_value", parameter)
-        message = f"Unsupported parameter: '{parameter}' is not supported with this model."
+            return ApiError(400, message, "unsupported_value", parameter)
+        message = self.texts.refused.format(parameter=parameter)
         if parameter == "max_tokens":
             message += " Use 'max_completion_tokens' instead."
-        return self.fail(400, message, "unsupported_parameter", parameter)
+        return ApiError(400, message, "unsupported_parameter", parameter)
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
         unit = "tokens" if level and level.unit != "requests" else "requests"
@@ -191,7 +176,7 @@ class OpenAI(wire.WireFormat):
         if level:
             message += f": Limit {level.limit}, Used {level.used}, Requested {level.wanted}"
         message += f". Please try again in {self.reset(retry_after)}." if retry_after else "."
-        return ApiError(429, error_object(message, unit, "rate_limit_exceeded"), retry_after)
+        return ApiError(429, message, "rate_limit_exceeded", kind=unit, retry_after=retry_after)
 
     def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> JsonObject:
         read = request.prompt_tokens
@@ -237,7 +222,7 @@ class OpenAIChat(OpenAI):
         return MockRequest(
             digest=digest,
             model=request.model,
-            turns=tuple(Turn(m.role, _text(m.content)) for m in request.messages),
+            turns=tuple(Turn(m.role, wire.joined(m.content)) for m in request.messages),
             n=request.n or 1,
             max_tokens=request.max_completion_tokens or request.max_tokens,
             stop=_stops(request.stop),
@@ -309,14 +294,13 @@ class OpenAICompletions(OpenAI):
 
 
 def error_object(
-    message: str, kind: str = "invalid_request_error", code: str | None = None, param: str = ""
+    message: str,
+    kind: str = "invalid_request_error",
+    code: str | None = None,
+    param: str | None = None,
 ) -> JsonObject:
     """Return an error object in OpenAI's form. ``kind`` is the value of its ``type``."""
-    return {"message": message, "type": kind, "param": param or None, "code": code}
-
-
-def _text(content: str | list[_Part] | None) -> str:
-    return "".join(p.text for p in content) if isinstance(content, list) else content or ""
+    return {"message": message, "type": kind, "param": param, "code": code}
 
 
 def _stops(stop: str | list[str] | None) -> tuple[str, ...]:
@@ -402,12 +386,14 @@ class OpenAIResponses(OpenAI):
         for name in ("stop", "seed"):
             if getattr(request, name) is not None:
                 problem = f"Unknown parameter: '{name}'."
-                raise self.fail(400, problem, "unknown_parameter", name)
+                raise ApiError(400, problem, "unknown_parameter", name)
         if request.stream or request.background:
             problem = "The mock provider does not stream and has no background responses."
             raise self.invalid(problem, "unsupported_value")
         items = [_Item("user", request.input)] if isinstance(request.input, str) else request.input
-        turns = [Turn(item.role, _input_text(item)) for item in items if item.type == "message"]
+        turns = [
+            Turn(item.role, wire.joined(item.content)) for item in items if item.type == "message"
+        ]
         if request.instructions:
             turns.insert(0, Turn("system", request.instructions))
         reasoning = request.reasoning or _ReasoningRequest()
@@ -461,11 +447,6 @@ class OpenAIResponses(OpenAI):
             "status": "incomplete" if cut else "completed",
             "content": [part] if choice.text else [],
         }
-
-
-def _input_text(item: _Item) -> str:
-    content = item.content
-    return content if isinstance(content, str) else "".join(part.text for part in content)
 
 
 def _reasoning_items(request: MockRequest, choice: ReplyChoice) -> list[JsonObject]:

@@ -6,14 +6,12 @@ their batches, are Together's.
 """
 
 import re
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from harness.plugins.mock import wire
 from harness.plugins.mock.batches import (
-    WINDOW_S,
     Answered,
     BatchedRequest,
     BatchSettings,
@@ -41,13 +39,18 @@ class _Line(msgspec.Struct):
     url: str = ""
 
 
+_Name = Annotated[str, msgspec.Meta(max_length=64)]
+_Value = Annotated[str, msgspec.Meta(max_length=512)]
+_Metadata = Annotated[dict[_Name, _Value], msgspec.Meta(max_length=16)]
+
+
 class _Create(msgspec.Struct):
     input_file_id: str
     endpoint: Literal[
         "/v1/chat/completions", "/v1/completions", "/v1/responses", "/chat/completions"
     ]
     completion_window: Literal["24h"]
-    metadata: dict[str, str] | None = None
+    metadata: _Metadata | None = None
 
 
 class _CreateJob(msgspec.Struct):
@@ -55,7 +58,7 @@ class _CreateJob(msgspec.Struct):
     endpoint: Literal["/v1/chat/completions"]
     model: str
     timeout_hours: int
-    metadata: dict[str, str] | None = None
+    metadata: _Metadata | None = None
 
 
 class OpenAIBatches(FileBatches):
@@ -110,10 +113,8 @@ class OpenAIBatches(FileBatches):
         ``name`` is the file's id, and ``endpoint`` the path that serves the batch's requests.
 
         Raises:
-            ApiError: If the metadata is too long, or the file is missing or not yet processed.
+            ApiError: If the file is missing or not yet processed.
         """
-        if len(metadata) > 16 or any(len(k) > 64 or len(v) > 512 for k, v in metadata.items()):
-            raise self.wire.invalid("metadata has too many or too long entries.")
         file = self.file(name)
         if file.pending:
             raise self.wire.invalid(f"The file {name} has not been processed yet.")
@@ -128,49 +129,28 @@ class OpenAIBatches(FileBatches):
 
     def cancel(self, batch: MockBatch) -> MockBatch:
         if batch.ended is not None:
-            raise self.wire.fail(409, f"Cannot cancel a batch with status '{batch.status}'.")
+            raise ApiError(409, f"Cannot cancel a batch with status '{batch.status}'.")
         return super().cancel(batch)
 
     def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
-        """Return a batch as JSON. The first call after its end writes its results."""
-        about = batch.about
-        counts = batch.counts
-        if batch.ended is not None and "files" not in about:
+        form = "together_batch" if "job" in batch.about else "openai_batch"
+        return wire.filled_json(form, batch=batch, files=self.results(batch))
+
+    def results(self, batch: MockBatch) -> list[str | None]:
+        """Return the ids of a batch's files of results, which the first call after its end writes.
+
+        The first file is of answers, the second of errors; None: there is no such file.
+        """
+        if batch.ended is None:
+            return [None, None]
+        if "files" not in batch.about:
             kinds = (["succeeded"], ["errored", "expired"])  # cancelled ones are in neither file
             results = [self.lines(batch, _result, of_file) for of_file in kinds]
-            about["files"] = [self.store(StoredFile(lines)) if lines else None for lines in results]
-        output, error = about.get("files", (None, None))
-        problem = about["problem"]
-        if "job" in about:
-            return {
-                "id": batch.id,
-                "input_file_id": about["input_file_id"],
-                "status": batch.status.upper(),
-                "created_at": datetime.fromtimestamp(batch.created, UTC).isoformat(),
-                "endpoint": about["endpoint"],
-                "output_file_id": output,
-                "error_file_id": error,
-                "error": problem and problem["message"],
-            }
-        return {
-            "id": batch.id,
-            "object": "batch",
-            "endpoint": about["endpoint"],
-            "errors": {"object": "list", "data": [problem]} if problem else None,
-            "input_file_id": about["input_file_id"],
-            "completion_window": "24h",
-            "status": batch.status,
-            "output_file_id": output,
-            "error_file_id": error,
-            "created_at": int(batch.created),
-            "expires_at": int(batch.created) + WINDOW_S,
-            "request_counts": {
-                "total": len(batch.entries),
-                "completed": counts["succeeded"],
-                "failed": counts["errored"] + counts["expired"],
-            },
-            "metadata": about["metadata"],
-        }
+            batch.about["files"] = [
+                self.store(StoredFile(lines)) if lines else None for lines in results
+            ]
+        files: list[str | None] = batch.about["files"]
+        return files
 
     def _upload(self, headers: Headers, body: bytes, *, together: bool) -> JsonObject:
         parts = _multipart(body, wire.header(headers, b"content-type") or "")
@@ -250,26 +230,7 @@ class MistralBatches(VendorBatches):
         )
 
     def view(self, batch: MockBatch, headers: Headers) -> JsonObject:
-        facts = self._openai.view(batch, headers)
-        counts = facts["request_counts"]
-        errors = facts["errors"] or {"data": []}
-        statuses = {"completed": "SUCCESS", "expired": "TIMEOUT_EXCEEDED", "in_progress": "RUNNING"}
-        return {
-            "id": batch.id,
-            "object": "batch",
-            "input_files": [facts["input_file_id"]],
-            "metadata": facts["metadata"],
-            "endpoint": facts["endpoint"],
-            "status": statuses.get(batch.status, batch.status.upper()),
-            "created_at": facts["created_at"],
-            "output_file": facts["output_file_id"],
-            "error_file": facts["error_file_id"],
-            "errors": [{"message": problem["message"], "count": 1} for problem in errors["data"]],
-            "total_requests": counts["total"],
-            "completed_requests": counts["completed"] + counts["failed"],
-            "succeeded_requests": counts["completed"],
-            "failed_requests": counts["failed"],
-        }
+        return wire.filled_json("mistral_batch", batch=batch, files=self._openai.results(batch))
 
     def page(self, query: Given, headers: Headers) -> Served:
         size = self.number(query, "page_size", 100)

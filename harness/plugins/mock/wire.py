@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import Any, ClassVar, Literal, TypeVar, get_args
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_args
 
 import msgspec
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -119,31 +123,50 @@ class Level(Struct, frozen=True):
     reset_s: float = 0.0  # seconds until the limit is completely unused
 
 
+@dataclass(eq=False)
 class ApiError(Exception):
-    """An error reply, with the vendor's error object and any seconds to wait."""
+    """An error reply, independent of the vendor.
 
-    def __init__(
-        self, status: int, error: Mapping[str, object], retry_after: float | None = None
-    ) -> None:
-        super().__init__(status)
-        self.status = status
-        self.error = error
-        self.retry_after = retry_after
+    ``code`` is the vendor's code for the error, ``param`` the parameter that it is about, ``kind``
+    its type in OpenAI's API, and ``retry_after`` the seconds to wait.
+    """
+
+    status: int
+    message: str
+    code: str | None = None
+    param: str | None = None
+    kind: str | None = None
+    retry_after: float | None = None
+
+
+class _VendorTexts(Struct, frozen=True, forbid_unknown_fields=True):
+    request_id_header: str
+    spent: tuple[int, str, str | None]  # status, message, code: the account has no credit
+    failures: dict[int, str]  # of the provider, by status
+    unknown_model: str
+    refused: str
+    unknown_model_code: str | None = None
+    rate_limited: str = ""
+    limit_header: str = ""  # with ``{unit}`` and ``{part}`` (limit, remaining, reset)
+    reported: tuple[Unit, ...] = ()  # the limits to report in headers
+    finish: dict[Finish, str] = {}  # the vendor's finish reasons
+    error_types: dict[int, str] = {}  # by status
+
+
+_VENDORS = msgspec.yaml.decode(
+    Path(__file__).with_name("vendors.yaml").read_bytes(), type=dict[str, _VendorTexts]
+)
 
 
 class WireFormat(ABC):
     """Base class for a vendor's formats of requests, replies and error messages."""
 
     path: ClassVar[str]  # to post requests to; if it contains ``{model}``, only the end
-    request_id_header: ClassVar[bytes]
-    limit_header: ClassVar[str] = ""  # with ``{unit}`` and ``{part}`` (limit, remaining, reset)
-    # Status, message and code (if any) of the error of an account without credit
-    spent: ClassVar[tuple[int, str] | tuple[int, str, str]]
-    failures: ClassVar[Mapping[int, str]]  # messages for failures of the provider, by status
-    reported: ClassVar[tuple[Unit, ...]] = UNITS  # limits to report in headers
+    vendor: ClassVar[str]  # a key of ``vendors.yaml``
 
     def __init__(self, reasoning: str | None = None) -> None:
         self.reasoning = reasoning
+        self.texts = _VENDORS[self.vendor]
 
     @abstractmethod
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
@@ -161,49 +184,46 @@ class WireFormat(ABC):
     def check_key(self, headers: Headers, key: str) -> None:
         """Raise ApiError unless the headers have this key."""
 
-    @abstractmethod
     def unknown_model(self, model: str) -> ApiError:
         """Return the error for a model that does not exist."""
+        message = self.texts.unknown_model.format(model=model)
+        return ApiError(404, message, self.texts.unknown_model_code)
 
-    @abstractmethod
     def refused(self, parameter: str, value: object) -> ApiError | None:
         """Return the error of a model that rejects a parameter, or None if the value is allowed."""
+        return self.invalid(self.texts.refused.format(parameter=parameter))
 
-    @abstractmethod
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
         """Return the error for exceeding a rate limit (``level``, if known)."""
+        message = self.texts.rate_limited.format(model=model)
+        return ApiError(429, message, retry_after=retry_after)
 
     def too_many(self, model: str, limit: int | None, retry_after: float | None) -> ApiError:
         """Return the error for exceeding a limit of requests at any moment."""
         message = f"Rate limit exceeded for model: {model}. Limit type: max_parallel_requests. "
-        error = self.fail(429, f"{message}Current limit: {limit}, Remaining: 0.")  # as in LiteLLM
-        error.retry_after = retry_after
-        return error
-
-    @abstractmethod
-    def fail(self, status: int, message: str, code: str | None = None) -> ApiError:
-        """Return an error reply, with the vendor's ``code`` for the error, if any."""
+        message += f"Current limit: {limit}, Remaining: 0."  # as in LiteLLM
+        return ApiError(429, message, retry_after=retry_after)
 
     def failure(self, status: int) -> ApiError:
         """Return the error reply of a simulated fault."""
         rejected = "The mock provider is configured to reject this request."
-        return self.fail(status, self.failures.get(status, rejected))
+        return ApiError(status, self.texts.failures.get(status, rejected))
 
     def no_credit(self) -> ApiError:
         """Return the error for an account that has no credit or quota left."""
-        return self.fail(*self.spent)
+        return ApiError(*self.texts.spent)
 
     def reset(self, seconds: float) -> str:
         """Return the header value for a rate limit that resets ``seconds`` from now."""
         return f"{seconds:g}"
 
-    def error(self, error: ApiError, request_id: str) -> dict[str, object]:
+    @abstractmethod
+    def error(self, error: ApiError, request_id: str) -> JsonObject:
         """Return the JSON object of an error reply."""
-        return {"error": error.error}
 
     def invalid(self, message: str, code: str | None = None) -> ApiError:
         """Return the error (400) for an invalid request."""
-        return self.fail(400, message, code)
+        return ApiError(400, message, code)
 
     def invalid_body(self, error: Exception) -> ApiError:
         """Return the error (400) for a body that is not JSON, or has missing or invalid fields."""
@@ -220,12 +240,12 @@ class WireFormat(ABC):
             retry_after: The seconds to wait, sent in seconds and in milliseconds, both rounded up.
                 None or 0 omits these headers.
         """
-        headers = [(self.request_id_header, request_id.encode())]
-        for level in (level for level in levels if level.unit in self.reported):
+        headers = [(self.texts.request_id_header.encode(), request_id.encode())]
+        for level in (level for level in levels if level.unit in self.texts.reported):
             left = level.limit - level.used
             reset = self.reset(level.reset_s)
             for part, value in {"limit": level.limit, "remaining": left, "reset": reset}.items():
-                name = self.limit_header.format(unit=level.unit.replace(" ", "-"), part=part)
+                name = self.texts.limit_header.format(unit=level.unit.replace(" ", "-"), part=part)
                 headers.append((name.encode(), str(value).encode()))
         if retry_after:
             headers.append((b"retry-after", b"%d" % math.ceil(retry_after)))
@@ -242,6 +262,59 @@ class WireFormat(ABC):
             return msgspec.json.decode(body, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise self.invalid_body(error) from None
+
+
+class ModelCall:
+    """A call of a model, in a vendor's wire format. ``model`` is the one in the path, or ""."""
+
+    def __init__(self, vendor: WireFormat, model: str, headers: Headers, body: bytes) -> None:
+        self.vendor = vendor
+        self.model = model
+        self.headers = headers
+        self.body = body
+        self.digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
+        self.key = header(headers, b"x-api-key") or bearer(headers) or ""
+
+
+def _iso_time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+def _encoded(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+_FORMS = Environment(  # noqa: S701 (JSON)
+    finalize=_encoded,
+    keep_trailing_newline=True,
+    loader=FileSystemLoader(Path(__file__).with_name("forms")),
+    trim_blocks=True,
+    undefined=StrictUndefined,
+)
+_FORMS.filters["iso_time"] = _iso_time
+
+
+def filled(form: str, **values: object) -> bytes:
+    """Return the text of a template in which each value is encoded as JSON."""
+    return _FORMS.get_template(f"{form}.j2").render(values).encode()
+
+
+def filled_json(form: str, **values: object) -> JsonObject:
+    """Return the JSON object of a template in which each value is encoded as JSON."""
+    view: JsonObject = msgspec.json.decode(filled(f"{form}.json", **values))
+    return view
+
+
+class _Texts(Protocol):
+    @property
+    def text(self) -> str: ...
+
+
+def joined(content: str | Sequence[_Texts] | None) -> str:
+    """Return the text of a message's content, which may have parts."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    return "".join(part.text for part in content)
 
 
 def header(headers: Headers, name: bytes) -> str | None:

@@ -9,10 +9,9 @@ import contextlib
 import shutil
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from types import TracebackType
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -221,11 +220,43 @@ class RemoteRuns(RunCopies):
             raise RunConflict(problem, "Wait for it, or give this run another name.")
         try:
             self.check(folder)
-            with Uploads(self, folder, report):
+            with self.uploads(folder, report):
                 yield
         finally:
             if replies:
                 replies.release(key)
+
+    @contextlib.contextmanager
+    def uploads(self, folder: RunFolder, report: Report) -> Iterator[None]:
+        """Upload a run every minute, or less often if that takes long, and when the block ends.
+
+        ``report`` receives failures, which are retried, and "" after a success.
+        """
+        ended = threading.Event()
+
+        def upload() -> None:
+            try:
+                self.push(folder)
+            except (RunConflict, StoreFailed) as error:
+                report(f"{error.message} To upload it later: harness sync {folder.name}")
+            else:
+                report("")
+
+        def work() -> None:
+            pause = UPLOAD_S
+            while not ended.wait(pause):
+                began = time.monotonic()
+                upload()
+                pause = max(UPLOAD_S, SHARE * (time.monotonic() - began))
+
+        thread = threading.Thread(target=work, name="uploads", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+            upload()
 
     def check(self, folder: RunFolder) -> None:
         """Raise RunConflict if a run's copy has changed since its last upload or download."""
@@ -297,46 +328,6 @@ class RemoteRuns(RunCopies):
             if "invalid path" in str(error):  # of one object, which the listing cannot leave out
                 remedy = "Rename or delete this object, or name the runs: harness sync NAME."
             raise StoreFailed(f"Cannot {what} {self.url}: {_first_line(error)}.", remedy) from None
-
-
-class Uploads:
-    """Uploads a run's folder every minute, or less often if that takes long, and at the end.
-
-    Failures are retried.
-    """
-
-    def __init__(self, runs: RemoteRuns, folder: RunFolder, report: Callable[[str], None]) -> None:
-        self._runs = runs
-        self._folder = folder
-        self._report = report
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="uploads", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
-        self._thread.join()
-        self._push()
-
-    def _work(self) -> None:
-        pause = UPLOAD_S
-        while not self._ended.wait(pause):
-            began = time.monotonic()
-            self._push()
-            pause = max(UPLOAD_S, SHARE * (time.monotonic() - began))
-
-    def _push(self) -> None:
-        try:
-            self._runs.push(self._folder)
-        except (RunConflict, StoreFailed) as error:
-            self._report(f"{error.message} To upload it later: harness sync {self._folder.name}")
-        else:
-            self._report("")
 
 
 def _check_names(run: str, names: Collection[str]) -> None:

@@ -12,7 +12,7 @@ plugin = Plugin(
         ),
         "rejected": View(
             summary="Show which schemas (decoding.constraint) the provider rejected, by keyword.",
-            place=".rejections:show_rejections",
+            place=".constraints:show_rejections",
         ),
     },
     figures={"text_map": ".figures.heat_map:write_text_map"},
@@ -21,7 +21,7 @@ plugin = Plugin(
             summary="Write a report you can share: one HTML file that works offline.",
             heading="Look at runs",
             place=".page:report",
-            completes="harness.cli.completion:run_names",
+            completes="harness.cli.verbs:run_names",
             former_options={"-o": "--output", "--attempts": "--max-attempts"},
         )
     },

@@ -7,12 +7,16 @@ Names and numbers are formatted here, too.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
+
+from jinja2 import Environment, FileSystemLoader
 
 from harness.errors import import_extra
 from harness.plugins.comparisons.comparison_document import ShownUnit
@@ -41,10 +45,6 @@ DARK = ("#56b4e9", "#f5854a", "#2cc295", "#e88fc2", "#e6b422", "#e6e8eb", "#b79c
 SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right")
 """Shapes of runs: seven, so that no combination with the eight colours repeats before run 57."""
 
-# In the order of harness.records.OUTCOMES. Only `ok` has a calm colour: the others need attention.
-_OUTCOMES_LIGHT = ("#5b8fb9", "#b58900", "#8e4fa8", "#8a8f98", "#c2571a", "#d6336c", "#7a1f2b")
-_OUTCOMES_DARK = ("#5b8fb9", "#e0b431", "#c08ad6", "#9aa1ab", "#f28e52", "#ff8fb3", "#c9364a")
-
 RAMP = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725")
 """Colours of heat maps, from low to high: viridis (Smith and van der Walt 2015)."""
 LIGHT_INK_BELOW = 0.45  # numbers are white below this share of the colour ramp
@@ -52,7 +52,6 @@ DIVERGING = ("#b35806", "#e08214", "#fdb863", "#f7f7f7", "#92c5de", "#4393c3", "
 """Colours of differences, from the most negative over 0 to the most positive (ColorBrewer)."""
 LIGHT_INK_BEYOND = 0.8  # numbers are white beyond this share of the largest difference
 
-FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
 WIDTH = 640
 
 _VEGA_LITE = "v6.4"  # the version that the pinned Altair generates
@@ -61,51 +60,21 @@ _CHARACTER = 7  # approximate width of a character in a title, in pixels
 
 def config(dark: bool = False) -> dict[str, Any]:
     """Return the light or dark theme, a Vega-Lite ``config``."""
-    ink, faint, line = (
-        ("#e6e8eb", "#a6adb8", "#343a44") if dark else ("#1f2328", "#59616c", "#e1e4e8")
-    )
-    text = {"labelColor": ink, "titleColor": faint, "titleFontWeight": "normal"}
-    return {
-        "background": "transparent",
-        "font": FONT,
-        "view": {"stroke": None},
-        "axis": {
-            **text,
-            "labelFontSize": 11,
-            "titleFontSize": 11,
-            "labelLimit": 170,
-            "labelFlush": False,  # labels stay centred on their grid line, even at the edge
-            "gridColor": line,
-            "domain": False,
-            "tickColor": line,
-            "tickSize": 4,
-        },
-        "legend": {
-            **text,
-            "labelFontSize": 11,
-            "orient": "top",
-            "columns": 2,
-            "layout": {"top": {"anchor": "start", "direction": "vertical", "margin": 4}},
-            "labelLimit": 210,
-            "titleLimit": 300,
-            "symbolSize": 70,
-            "rowPadding": 2,
-        },
-        "title": {
-            "color": ink,
-            "subtitleColor": faint,
-            "anchor": "start",
-            "fontSize": 13,
-            "offset": 10,
-        },
-        "rule": {"color": faint},
-        "text": {"color": ink, "fontSize": 11},
-        "range": {
-            "category": list(DARK if dark else LIGHT),
-            "ordinal": list(_OUTCOMES_DARK if dark else _OUTCOMES_LIGHT),
-            "symbol": list(SHAPES),
-        },
-    }
+    return filled("theme", dark=dark, colours=DARK if dark else LIGHT, shapes=SHAPES)
+
+
+@cache
+def _templates() -> Environment:
+    folder = Path(__file__).with_name("charts")
+    # JSON, whose texts the filter `tojson` escapes.
+    return Environment(loader=FileSystemLoader(folder))  # noqa: S701
+
+
+def filled(name: str, **values: object) -> dict[str, Any]:
+    """Return the JSON of a template in ``charts/``, filled in with values."""
+    template = _templates().get_template(f"{name}.json.j2")
+    tree: dict[str, Any] = json.loads(template.render(values))
+    return tree
 
 
 def image(figure: Figure, form: str, subtitle: str = "") -> bytes:

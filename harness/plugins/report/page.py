@@ -7,43 +7,51 @@ JavaScript get the conclusion, the warnings and a table of results.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from html import escape
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Annotated, Literal
 
 import typer
+from markupsafe import Markup
 from msgspec.structs import replace as replaced
 
 from harness.cli.options import Baseline, By, Round, Runs, Score
 from harness.config.settings import Settings
 from harness.declarations import declarations
 from harness.engine.run_files import baseline_name, runs_named
-from harness.errors import ConfigError, ExtraMissing, import_extra
+from harness.errors import ConfigError
 from harness.plugins.comparisons.comparison_document import ShownUnit
 from harness.plugins.comparisons.run_comparison import ComparisonOptions
 from harness.plugins.report.archive import select, write_chunks
+from harness.plugins.report.entries import task_of
 from harness.plugins.report.figure import Figure, config, write_image
+from harness.plugins.report.figures import figures
 from harness.plugins.report.overview import overview
 from harness.plugins.report.parts import (
     FigurePart,
     Overview,
+    RunOverview,
     all_visible,
     block,
     built,
-    marked,
+    page_template,
     policy,
     to_json,
-    visible,
 )
-from harness.plugins.report.recorded_task import task_of
-from harness.plugins.report.runs import IsolatedSection, Reported, report_on, run_title, shortened
-from harness.report.table import Column, Row, Table, table
+from harness.plugins.report.runs import (
+    IsolatedSection,
+    Reported,
+    report_on,
+    run_title,
+    shortened,
+)
+from harness.report.table import Column
 from harness.report.text import printable, usd
 from harness.store.files import check_output, replacing
+from harness.store.index import AttemptIndex
 from harness.store.run_folder import REPORT, RunFolder
 from harness.terminal.console import messages, say
 
@@ -57,18 +65,6 @@ class ReportPage:
     reported: Reported
     figures: Sequence[Figure] = ()
     most_attempts: int | None = None  # per run; None for all
-
-
-def figures_of(reported: Reported) -> list[Figure]:
-    """Draw all figures of a report.
-
-    Raises:
-        ExtraMissing: If the library that draws them is not installed.
-    """
-    import_extra("altair", "report")
-    from harness.plugins.report.figures import figures  # it needs the optional Altair
-
-    return figures(reported.runs, reported.comparison, reported.matrix, reported.rankings)
 
 
 def write_page(
@@ -102,10 +98,13 @@ def _write(file: IO[str], page: ReportPage, on_progress: Callable[[int], object]
         compared = reported.comparison
         index = write_chunks(reported.runs, selection, compared, chunks.write, on_progress)
         chunks.seek(0)
-        file.write(_HEAD.format(
-            policy=policy([style], scripts), title=escape(visible(document.title)), style=style,
-            noscript=_noscript(document),
-        ))  # fmt: skip
+        head = page_template(Path(__file__).with_name("page.html.j2")).render(
+            policy=policy([style], scripts),
+            style=Markup(style),  # noqa: S704 (ours)
+            document=document,
+            results=list(_results(document)),
+        )
+        file.write(f"{head}\n")
         file.write(block("overview", to_json(drawable(document))))
         if page.figures:
             file.write(block("themes", to_json({"light": config(), "dark": config(dark=True)})))
@@ -113,26 +112,6 @@ def _write(file: IO[str], page: ReportPage, on_progress: Callable[[int], object]
         file.writelines(f"<script>{script}</script>\n" for script in scripts)
         shutil.copyfileobj(chunks, file, 1 << 20)
     file.write("</body>\n</html>\n")
-
-
-_HEAD = """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="referrer" content="no-referrer">
-<title>{title}</title>
-<link rel="icon" href="data:,">
-<style>{style}</style>
-</head>
-<body>
-<div id="app"></div>
-<noscript>
-{noscript}</noscript>
-"""
 
 
 def drawable(document: Overview) -> Overview:
@@ -147,41 +126,16 @@ def drawable(document: Overview) -> Overview:
     return replaced(document, sections=sections)
 
 
-def _noscript(document: Overview) -> str:
-    lines = [document.title, document.answer.sentence, *document.answer.support, *document.warnings]
-    first, *others = map(marked, lines)
-    return "\n".join([
-        f"<h1>{first}</h1>",
-        *(f"<p>{line}</p>" for line in others),
-        _table(_results(document)),
-        "<p>Charts, scores and attempts need JavaScript.</p>\n",
-    ])  # fmt: skip
-
-
-def _results(document: Overview) -> Table:
+def _results(document: Overview) -> Iterator[tuple[RunOverview, list[str]]]:
+    """Yield each run with its cells in the table for readers without JavaScript."""
     column = Column("95%", rate=True)
-    rows = []
     for run in document.runs:
         unit = ShownUnit(run.unit == "%", document.digits)
         rate = run.rate
-        low = rate.low
-        high = rate.high
-        between = None if low is None or high is None else (low, high)
+        between = None if rate.low is None or rate.high is None else (rate.low, rate.high)
         figures = [unit.show(rate.value, column), unit.show(between, column), f"{rate.n:,}"]
         cost = "recorded" if run.recorded else usd(run.cost_usd, computed=run.computed_usd)
-        rows.append(Row([run.name, run.model, run.measure, *figures, cost], run.marks))
-    return table(["run", "model", "measure", "value", column, "n", "cost"], rows, names=3)
-
-
-def _table(table: Table) -> str:
-    heading = "".join(f"<th>{marked(column.heading)}</th>" for column in table.columns)
-    rows = []
-    for row in table.rows:
-        first, *others = map(marked, table.texts(row))
-        marks = f" ({marked(', '.join(row.marks))})" if row.marks else ""
-        cells = "".join(f"<td>{text}</td>" for text in others)
-        rows.append(f"<tr><th>{first}{marks}</th>{cells}</tr>\n")
-    return f"<table>\n<tr>{heading}</tr>\n{''.join(rows)}</table>"
+        yield run, [run.model, run.measure, *figures, cost]
 
 
 def report(
@@ -219,27 +173,22 @@ def report(
         raise ConfigError("One run cannot be compared.", "Name two or more runs.")
     options = ComparisonOptions(score=score, round=round_, by=by)
     with messages.status("Reading"):
-        reported = report_on(folders, options, baseline_name(baseline, settings))
-        empty = [run.name for run in reported.runs if not len(run.attempts)]
+        indexes = {folder.name: AttemptIndex(folder.attempts) for folder in folders}
+        empty = [name for name, index in indexes.items() if not len(index)]
         if len(empty) == len(folders):
             problem = f"The run {empty[0]!r} has no attempts to report."
             raise ConfigError(problem, "Run its run file again.")
         if empty:
             say(f"Not in the report, since they have no attempts: {', '.join(empty)}.", "yellow")
             folders = [folder for folder in folders if folder.name not in empty]
-            reported = report_on(folders, options, baseline_name(baseline, settings))
+        read = [indexes[folder.name] for folder in folders]
+        reported = report_on(folders, options, baseline_name(baseline, settings), indexes=read)
         runs_ = zip(reported.runs, folders, strict=True)
         reported = reported._replace(
             runs=[replace(run, answers=task_of(folder, settings)) for run, folder in runs_]
         )
-    pictures: list[Figure] = []
-    try:
-        with messages.status("Drawing"):
-            pictures = figures_of(reported)
-    except ExtraMissing as error:
-        if images is not None:
-            raise
-        say(f"The report has everything but figures. {error}")
+    with messages.status("Drawing"):
+        pictures = figures(*reported[:4])
     if images is not None:
         subtitle = printable(reported.runs[0].name) if len(reported.runs) == 1 else ""
         for picture in pictures:

@@ -18,10 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 import regex
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 from msgspec import Struct
 
@@ -319,6 +321,28 @@ def marked(text: str) -> Markup:
     )
 
 
+@cache
+def page_template(path: Path) -> Template:
+    """Return an HTML template, which escapes markup and makes invisible characters visible.
+
+    Its filter ``marked`` also marks the escapes of these.
+    """
+    environment = Environment(
+        loader=FileSystemLoader(path.parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_inert,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["marked"] = marked
+    return environment.get_template(path.name)
+
+
+def _inert(value: Any) -> Any:
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
 def all_visible(value: Any) -> Any:
     """Return a JSON value with `visible` applied to all strings, including keys."""
     return _each_text(value, visible)
@@ -352,9 +376,9 @@ def to_json(value: Any) -> bytes:
         return msgspec.json.encode(_each_text(msgspec.to_builtins(value), encodable))
 
 
-def policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
+def policy(styles: Sequence[str], scripts: Sequence[str]) -> Markup:
     """Return a content security policy that allows these styles and scripts, and inline images."""
-    return (
+    return Markup(  # noqa: S704 (of hashes)
         f"default-src 'none'; script-src {' '.join(map(source_hash, scripts))}; "
         f"style-src {' '.join(map(source_hash, styles))}; img-src data: blob:; "
         "connect-src 'none'; base-uri 'none'; form-action 'none'"

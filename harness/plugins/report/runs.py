@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from msgspec.structs import replace as replaced
@@ -16,7 +16,7 @@ from harness.analysis.metrics import PASS_RATE, Metrics, from_json
 from harness.analysis.summary import measure
 from harness.config.settings import without_secrets
 from harness.declarations import DISTRIBUTION, PluginMember, declared_members, described
-from harness.errors import ExtraMissing, HarnessError
+from harness.errors import HarnessError
 from harness.plugins.comparisons.comparable import Run, Variant, refuse_unknown_score, variant_of
 from harness.plugins.comparisons.comparison_document import ShownUnit
 from harness.plugins.comparisons.constraints import (
@@ -40,9 +40,10 @@ from harness.plugins.comparisons.run_comparison import (
     compare_runs,
 )
 from harness.plugins.comparisons.suite import Suite, suite_of
-from harness.plugins.report.failure_reasons import (
+from harness.plugins.report.entries import (
     NO_FAILURES,
     Failures,
+    RecordedTask,
     merged,
     read_failures,
 )
@@ -56,17 +57,6 @@ from harness.store.columns import AttemptTable
 from harness.store.files import read_file
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
-
-
-class TaskAnswers(Protocol):
-    """What a report asks a run's task: reference answers, and the scored part of a reply."""
-
-    def reference(self, instance: str, turn: int = 1) -> str | None:
-        """Return the reference answer to an instance's turn, or None if none is known."""
-
-    def extracted(self, instance: str, text: str, turn: int = 1) -> str | None:
-        """Return the scored part of a reply, or None if all or none of the reply is scored."""
-
 
 NOT_VALIDATED = "not validated against human labels"
 
@@ -125,8 +115,6 @@ class IsolatedSection(ReportSection):
         """Call a function of the section, and return ``default`` if it raises an exception."""
         try:
             return function()
-        except ExtraMissing:
-            raise
         except Exception as error:  # a third party's code may raise anything
             if not self.problem:  # pages are shared, and an exception may quote a key
                 self.problem = f"{self._where} failed ({without_secrets(described(error))})."
@@ -201,7 +189,7 @@ class ReportedRun:
     failures: Failures = NO_FAILURES
     added: Sequence[tuple[str, ReportSection]] = ()  # by plug-ins, with the sections' names
     explanations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by label, group
-    answers: TaskAnswers | None = None
+    answers: RecordedTask | None = None
 
     @property
     def attempts(self) -> AttemptTable:

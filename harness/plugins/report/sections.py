@@ -29,10 +29,10 @@ from harness.plugins.report.parts import (
 )
 from harness.plugins.report.runs import Reported, ReportedRun, references
 from harness.records import OUTCOMES
+from harness.report.costs import cost_facts
 from harness.report.run_tables import (
     MOST_GROUPS,
     aggregate_table,
-    cost_facts,
     pass_at_k_table,
     position_table,
     round_table,

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from harness.plugins.report.parts import built, marked, visible
+from harness.plugins.report.parts import built, page_template
 from harness.plugins.reproduce.study import (
     REFERENCES,
     VERDICTS,
@@ -153,9 +152,11 @@ def study_page(
 
     ``facts`` are further facts by name. ``made_at`` is in epoch seconds.
     """
-    return _template().render(
+    folder = Path(__file__).parent
+    style = built("app.css") + (folder / "study.css").read_text("utf-8")
+    return page_template(folder / "study.html.j2").render(
         study=study,
-        style=Markup(built("app.css") + _asset("study.css")),  # noqa: S704 (ours)
+        style=Markup(style),  # noqa: S704 (ours)
         made_at=datetime.fromtimestamp(made_at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         totals=_totals(findings),
         references=REFERENCES,
@@ -178,28 +179,6 @@ def _totals(findings: Sequence[Finding]) -> list[tuple[str, list[tuple[str, int]
         for reference, heading in REFERENCES.items()
         if counts[reference]
     ]  # fmt: skip
-
-
-def _asset(name: str) -> str:
-    return (files("harness.plugins.reproduce") / name).read_text(encoding="utf-8")
-
-
-def _template() -> Template:
-    """Return the page's template, which escapes markup and shows hidden characters."""
-    environment = Environment(
-        loader=FunctionLoader(_asset),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_inert,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["marked"] = marked
-    return environment.get_template("study.html.j2")
-
-
-def _inert(value: Any) -> Any:
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _exhibit_view(exhibit: Exhibit, findings: Sequence[Finding]) -> tuple[Any, ...]:

@@ -13,8 +13,8 @@ import typer
 from msgspec import Struct
 
 import harness
-from harness.cli.endings import attended, early_end
 from harness.cli.options import Format, Overrides
+from harness.cli.run import attended, early_end
 from harness.config import shipped
 from harness.config.loading import load
 from harness.config.run_file import RunFile
@@ -114,11 +114,11 @@ def study_jobs(
             reasons.append(f"{key} is {'simulated' if run.live else 'not run'}. {reason}")
         if not run.live:
             continue
-        asked = model or "simulated"
-        changes = [f"model={json.dumps(named_model(asked))}"]
+        model_name = model or "simulated"
+        changes = [f"model={json.dumps(named_model(model_name))}"]
         if not model:
             changes += run.offline
-        base = f"{name}-{key}-{in_run_name(asked)}"
+        base = f"{name}-{key}-{in_run_name(model_name)}"
         jobs |= _jobs(
             key, run.live, base, resources, [*changes, *overrides], fetch if model else None
         )
@@ -164,15 +164,15 @@ def differences(path: Path, runs_dir: Path) -> Iterator[str]:
 
     If a run is missing, nothing else is compared.
     """
-    kept = read_record(path)
-    study = Study.model_validate(kept.study)
-    folders = {name: RunFolder(runs_dir, run.folder) for name, run in kept.runs.items()}
+    recorded = read_record(path)
+    study = Study.model_validate(recorded.study)
+    folders = {name: RunFolder(runs_dir, run.folder) for name, run in recorded.runs.items()}
     if absent := [folder.name for folder in folders.values() if not folder.begun()]:
         yield f"these runs are not in {runs_dir}: {', '.join(absent)}"
         return
-    now = record(study, folders, kept.made_at)
-    for name, before in kept.runs.items():
-        after = now.runs[name]
+    present = record(study, folders, recorded.made_at)
+    for name, before in recorded.runs.items():
+        after = present.runs[name]
         for key in sorted({*before.replies, *after.replies}):
             if before.replies.get(key) != after.replies.get(key):
                 what = "is new" if key not in before.replies else "differs"
@@ -181,14 +181,16 @@ def differences(path: Path, runs_dir: Path) -> Iterator[str]:
         for field in ("config_sha256", "fingerprint"):
             if getattr(before, field) != getattr(after, field):
                 yield f"{before.folder}: {field} differs"
-    for old, new in zip(kept.findings, now.findings, strict=True):
+    for old, new in zip(recorded.findings, present.findings, strict=True):
         if msgspec.to_builtins(old) != msgspec.to_builtins(new):
-            was, found = (
-                "no value" if one.ours is None else f"{one.ours:.10g}" for one in (old, new)
-            )
-            yield f"{old.exhibit}, {old.row}, {old.column}: {was} on the page, {found} now"
-    if kept.code_sha256 != now.code_sha256:
-        yield f"the code of the harness differs (the page: {kept.packages['harness']})"
+            values = f"{_value_text(old.ours)} on the page, {_value_text(new.ours)} now"
+            yield f"{old.exhibit}, {old.row}, {old.column}: {values}"
+    if recorded.code_sha256 != present.code_sha256:
+        yield f"the code of the harness differs (the page: {recorded.packages['harness']})"
+
+
+def _value_text(value: float | None) -> str:
+    return "no value" if value is None else f"{value:.10g}"
 
 
 def read_record(path: Path) -> StudyRecord:
@@ -213,30 +215,32 @@ def read_record(path: Path) -> StudyRecord:
     )
 
 
-def cautions(made: StudyRecord) -> list[str]:
+def cautions(study_record: StudyRecord) -> list[str]:
     """Return warnings about a page, if the sentence splitter may have changed its values."""
-    simulated = {one.run for one in made.findings if one.why == "simulated"}
-    splitters = {name: run.fingerprint.get("splitter", "") for name, run in made.runs.items()}
-    own = {name for name, splitter in splitters.items() if OWN_ABBREVIATIONS in splitter}
-    named = sorted(own - simulated)
-    if not named:
+    simulated = {finding.run for finding in study_record.findings if finding.why == "simulated"}
+    runs = set[str]()
+    for name, run in study_record.runs.items():
+        if OWN_ABBREVIATIONS in run.fingerprint.get("splitter", "") and name not in simulated:
+            runs.add(name)
+    if not runs:
         return []
+    names = ", ".join(sorted(runs))
     return [
-        f"NLTK's sentence parameters were not installed, so a few verdicts of {', '.join(named)} "
+        f"NLTK's sentence parameters were not installed, so a few verdicts of {names} "
         "may differ from those of the published code. To repeat the study with them, run harness "
         "data fetch punkt, and reproduce it under another --name."
     ]
 
 
-def facts(made: StudyRecord) -> dict[str, str]:
+def facts(study_record: StudyRecord) -> dict[str, str]:
     """Return the hashes and versions, by name, on which a study's page is based."""
-    found = {"harness": made.packages["harness"], "code": made.code_sha256}
-    found["study"] = content_hash(made.study)
-    for name, run in made.runs.items():
-        found[f"{name}: run file"] = run.config_sha256
-        found[f"{name}: {len(run.replies):,} replies"] = content_hash(run.replies)
-        found |= {f"{name}: {key}": value for key, value in run.fingerprint.items()}
-    return found
+    hashes = {"harness": study_record.packages["harness"], "code": study_record.code_sha256}
+    hashes["study"] = content_hash(study_record.study)
+    for name, run in study_record.runs.items():
+        hashes[f"{name}: run file"] = run.config_sha256
+        hashes[f"{name}: {len(run.replies):,} replies"] = content_hash(run.replies)
+        hashes |= {f"{name}: {key}": value for key, value in run.fingerprint.items()}
+    return hashes
 
 
 def code_sha256() -> str:
@@ -248,10 +252,11 @@ def code_sha256() -> str:
 
 def _replies(folder: RunFolder) -> Replies:
     hashes = {}
-    for one in AttemptIndex(folder.attempts).read(Attempt):
-        said = (one.text, one.finish_reason, one.outcome, one.passed, one.scores)
-        name = f"{one.instance}, sample {one.sample}, round {one.round}"
-        hashes[name] = content_hash(msgspec.to_builtins(said))[:16]
+    for attempt in AttemptIndex(folder.attempts).read(Attempt):
+        answer = (attempt.text, attempt.finish_reason)
+        content = (*answer, attempt.outcome, attempt.passed, attempt.scores)
+        name = f"{attempt.instance}, sample {attempt.sample}, round {attempt.round}"
+        hashes[name] = content_hash(msgspec.to_builtins(content))[:16]
     return Replies(
         folder=folder.name,
         config_sha256=hashlib.sha256(folder.config.read_bytes()).hexdigest(),
@@ -313,41 +318,46 @@ def reproduce(
         )
         for reason in reasons:
             say(reason, "yellow")
-        again = f"harness reproduce {study}"
+        command = f"harness reproduce {study}"
         with Display({job.folder.name: name for name, job in jobs.items()}) as display:
-            attended(_execute([*jobs.values()], display, again), display, again)
-    made = record(loaded, {name: job.folder for name, job in jobs.items()}, time.time())
-    write_json(page.with_suffix(".json"), made)
-    write_whole(page, _page(made).encode())
-    show(study_document(loaded, made.findings), form)
+            attended(_execute([*jobs.values()], display, command), display, command)
+    study_record = record(loaded, {name: job.folder for name, job in jobs.items()}, time.time())
+    write_json(page.with_suffix(".json"), study_record)
+    write_whole(page, _page(study_record).encode())
+    show(study_document(loaded, study_record.findings), form)
     say(f"Page in {page}; check it with: harness reproduce --verify {page}")
 
 
-async def _execute(jobs: Sequence[Job], display: Display, again: str) -> None:
+async def _execute(jobs: Sequence[Job], display: Display, command: str) -> None:
     """Execute the runs of a study, all of which must finish."""
     async for _, result, error in execute_all(jobs, display.watch, lambda: display.interrupted):
         if error is not None:
             raise error
         assert result is not None
-        if code := early_end(result.ended, result.tally.budget, "budget.usd", again):
+        if code := early_end(result.ended, result.tally.budget, "budget.usd", command):
             raise typer.Exit(code)
 
 
-def _page(made: StudyRecord) -> str:
-    study = Study.model_validate(made.study)
-    return study_page(study, made.findings, facts(made), cautions(made), made.made_at)
+def _page(study_record: StudyRecord) -> str:
+    study = Study.model_validate(study_record.study)
+    hashes = facts(study_record)
+    findings = study_record.findings
+    return study_page(study, findings, hashes, cautions(study_record), study_record.made_at)
 
 
 def _verify(page: Path, runs_dir: Path) -> int:
-    kept = page.with_suffix(".json")
-    found = list(differences(kept, runs_dir))
-    made = read_record(kept)
-    if page.read_text("utf-8") != _page(made):
-        found.insert(0, f"{page} is not the page of {kept}")
-    for one in found[:MOST]:
-        say(one, "red")
-    if len(found) > MOST:
-        say(f"… and {len(found) - MOST:,} more")
-    n = sum(len(run.replies) for run in made.runs.values())
-    say(f"{page}: {len(found):,} differences" if found else f"{page} matches its {n:,} replies")
-    return DIFFERS if found else 0
+    record_path = page.with_suffix(".json")
+    problems = list(differences(record_path, runs_dir))
+    study_record = read_record(record_path)
+    if page.read_text("utf-8") != _page(study_record):
+        problems.insert(0, f"{page} is not the page of {record_path}")
+    for problem in problems[:MOST]:
+        say(problem, "red")
+    if len(problems) > MOST:
+        say(f"… and {len(problems) - MOST:,} more")
+    if problems:
+        say(f"{page}: {len(problems):,} differences")
+        return DIFFERS
+    n = sum(len(run.replies) for run in study_record.runs.values())
+    say(f"{page} matches its {n:,} replies")
+    return 0

@@ -11,7 +11,7 @@ plugin = Plugin(
             heading="Score again",
             place=".verb:score",
             executes=True,
-            completes="harness.cli.completion:run_names",
+            completes="harness.cli.verbs:run_names",
         ),
     },
 )

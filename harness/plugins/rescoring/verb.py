@@ -2,16 +2,22 @@
 
 The result is written atomically to ``scores.jsonl``, next to the attempts. The ``header`` in its
 first line holds the number of bytes of attempts that were read, which shows whether the run has
-grown since. Each further line is a `harness.plugins.rescoring.verdict_changes.Rescored`.
+grown since. Each further line is a `harness.plugins.rescoring.rescorer.Rescored`. The
+verdicts that have changed are shown with control characters escaped.
 """
+
+from __future__ import annotations
 
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import permutations
 from typing import Annotated
 
 import typer
+from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.progress import Progress
 from rich.text import Text
 
@@ -25,17 +31,25 @@ from harness.engine.resolving import build_task
 from harness.engine.run_files import run_named
 from harness.errors import DataMissing, option
 from harness.execution import report_executions
-from harness.plugins.rescoring.document import change_line, changes_document
-from harness.plugins.rescoring.rescorer import Rescorer, batches
-from harness.plugins.rescoring.verdict_changes import VerdictChange, VerdictChanges, line
+from harness.plugins.rescoring.rescorer import (
+    Rescorer,
+    VerdictChange,
+    VerdictChanges,
+    VerdictCounts,
+    batches,
+    line,
+)
 from harness.records import SCHEMA_VERSION
+from harness.report.run_tables import MOST_GROUPS
+from harness.report.table import Cell, Table, TableDocument, facts, table
+from harness.report.text import inert, inert_text
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
 from harness.store.lost_lines import warn_of_missing
 from harness.store.manifest import package_versions
 from harness.store.run_folder import SCORES, input_change
 from harness.terminal.console import messages, output, say, show
-from harness.wording import count_of
+from harness.wording import count_of, truncated
 from harness.workers import Workers, cores
 
 CHANGED = 3  # exit code if verdicts changed; an error exits with 1
@@ -140,3 +154,77 @@ def score(
     if changed_inputs:
         say("To continue the run with these scores, run its run file again.")
     raise typer.Exit(CHANGED if changes.changed else 0)
+
+
+_WORDS = {True: "true", False: "false", None: "null"}
+_LONGEST_REASON = 300
+
+_Turn = tuple[bool | None, bool | None]
+_TURNS: Sequence[_Turn] = tuple(permutations((True, False, None), 2))
+"""Changes of a verdict, as (before, after); changes of passed answers come first."""
+
+
+def change_line(change: VerdictChange) -> RenderableType:
+    """Render a changed verdict, with the reason for the failure."""
+    title = Text.assemble(
+        (inert(change.instance).plain, "bold"),
+        f"  sample {change.sample}  round {change.round}  {_turn(change.before, change.after)}",
+    )
+    if not change.reason:
+        return title
+    reason = inert_text(truncated(change.reason, _LONGEST_REASON))
+    cause = Text.assemble("was: " if change.after else "", reason)
+    return Group(title, Padding(cause, (0, 0, 0, 2)))
+
+
+def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> TableDocument:
+    """Build the tables of changed verdicts."""
+    before, now = versions
+    turns = [turn for turn in _TURNS if changes.verdicts[turn]]
+    otherwise = f", {changes.otherwise:,} of them with a different outcome or score"
+    rows: list[tuple[object, object]] = [
+        ("scored by", f"harness {now}" + (", as before" if before == now else f"; run: {before}")),
+        ("same verdict", f"{changes.same:,}" + otherwise * bool(changes.otherwise)),
+        ("changed", Cell(f"{changes.changed:,}", style="bold")),
+        *((f"  {_turn(*turn)}", f"{changes.verdicts[turn]:,}") for turn in turns),
+        ("passed", _passed(changes.verdicts)),
+    ]
+    if changes.gone:
+        attempts = f"{count_of(changes.gone, 'attempt')}"
+        rows.append(
+            ("gone", f"{attempts} on instances no longer in the data set, or with another prompt")
+        )
+    if changes.left:
+        rows.append(("left", f"{count_of(changes.left, 'failed call')}: nothing to score"))
+    tables = [_changed_groups(label, groups, turns) for label, groups in changes.groups.items()]
+    return TableDocument(parts=[facts(rows), *(tables if changes.changed else [])])
+
+
+def _changed_groups(
+    label: str, groups: Mapping[str, VerdictCounts], turns: Sequence[_Turn]
+) -> Table:
+    changed = sorted(name for name, counts in groups.items() if any(counts[t] for t in _TURNS))
+    rows = [
+        [name, groups[name].total(), *(groups[name][turn] or "" for turn in turns)]
+        for name in changed[:MOST_GROUPS]
+    ]
+    same = len(groups) - len(changed)
+    notes = [f"Groups without a change: {same:,}."] if same else []
+    if len(changed) > MOST_GROUPS:
+        notes.append(f"{len(changed) - MOST_GROUPS:,} more groups have changes.")
+    return table([label, "n", *(_turn(*turn) for turn in turns)], rows, notes=notes)
+
+
+def _turn(before: bool | None, after: bool | None) -> str:
+    return f"{_WORDS[before]} → {_WORDS[after]}"
+
+
+def _passed(verdicts: VerdictCounts) -> str:
+    def share(place: int) -> str:
+        judged = {turn: n for turn, n in verdicts.items() if turn[place] is not None}
+        passed = sum(n for turn, n in judged.items() if turn[place])
+        return f"{passed:,} of {sum(judged.values()):,}"
+
+    before = share(0)
+    after = share(1)
+    return before if before == after else f"{before}, now {after}"

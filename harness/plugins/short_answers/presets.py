@@ -12,7 +12,7 @@ import yaml
 from harness.datasets.rows import Row
 from harness.errors import DataInvalid
 from harness.plugins.short_answers.numbers import only_number
-from harness.tasks.jsonl.items import RowPreset
+from harness.tasks.items import RowPreset
 
 
 def _gsm8k(row: Row) -> Row:

@@ -9,7 +9,7 @@ plugin = Plugin(
             summary="Show a run's metrics, its failures, or one instance in full.",
             heading="Look at runs",
             place=".verb:show",
-            completes="harness.cli.completion:run_names",
+            completes="harness.cli.verbs:run_names",
         )
     },
 )

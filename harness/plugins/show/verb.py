@@ -15,8 +15,14 @@ from harness.declarations import declared_views
 from harness.engine.resolving import row_fields
 from harness.engine.run_files import runs_named
 from harness.errors import ConfigError, DataMissing
-from harness.plugins.show.failures import AnswerLine, read_failed
-from harness.plugins.show.transcript import Rows, answers_document, failed_document, transcript
+from harness.plugins.show.transcript import (
+    AnswerLine,
+    Rows,
+    answers_document,
+    failed_document,
+    read_failed,
+    transcript,
+)
 from harness.report.run_tables import headed, run_document
 from harness.report.runs import runs_table, suite_document
 from harness.report.table import Note, TableDocument

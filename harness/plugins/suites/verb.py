@@ -10,7 +10,7 @@ from harness.config.loading import parse_override
 from harness.config.settings import Settings
 from harness.errors import ConfigError
 from harness.plugin_loader import kind
-from harness.plugins.suites.suite import evaluation, suite_path, write_suite
+from harness.plugins.suites.api import evaluation, suite_path, write_suite
 from harness.terminal.console import say
 
 

@@ -21,8 +21,7 @@ from uuid import UUID, uuid4
 from harness.calls.database import LOCKED_S, PaymentRow, ReplyRow
 from harness.calls.signals import Report
 from harness.errors import StoreFailed
-from harness.plugins.team.database import Cursor, TeamDatabase, TeamUnreachable
-from harness.plugins.team.membership import Cipher, join
+from harness.plugins.team.database import Cipher, Cursor, TeamDatabase, TeamUnreachable, join
 
 LEASE_S = 60.0
 """Seconds after which the calls of a killed process, or of one that is cut off, may be made by

@@ -1,4 +1,7 @@
-"""Checks a plug-in backend: its features, request bodies, replies and errors."""
+"""Checks a plug-in backend: its features, request bodies, replies and errors.
+
+A local server that refuses all calls shows what a backend sends and how it treats errors.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from itertools import product
 from typing import Any, get_args
 
 from msgspec.structs import astuple, replace
@@ -164,12 +168,11 @@ def _variants(backend: ports.Backend, request: Request) -> Iterator[tuple[str, R
         variants["message roles"] = [{"messages": messages} for messages in longer]
     if "seed" in backend.features:
         variants["seed"] = [{"seed": 1}, {"seed": 2}]
+        variants["seed of 0"] = [{"seed": 0}, {"seed": None}]
     for name, values in DECODINGS.items():
         if name in backend.features:
             set_to = [dataclasses.replace(request.decoding, **{name: value}) for value in values]
             variants[name] = [{"decoding": first_change} for first_change in set_to]
-    if "seed" in backend.features:
-        variants["seed of 0"] = [{"seed": 0}, {"seed": None}]
     if "temperature" in backend.features:
         set_to = [dataclasses.replace(request.decoding, temperature=value) for value in (0.0, None)]
         variants["temperature of 0"] = [{"decoding": decoding} for decoding in set_to]
@@ -204,11 +207,7 @@ async def _refused(
     visible_texts["fingerprint"] = str(backend.fingerprint())
     try:
         async with asyncio.timeout(timeout_s):
-            for status, body in (
-                *((status, b"{}") for status in ERRORS),
-                (200, b"{}"),
-                (200, b"<html>"),
-            ):
+            for status, body in (*product(ERRORS, [b"{}"]), (200, b"{}"), (200, b"<html>")):
                 server.status = status
                 server.body = body
                 server.sent = []

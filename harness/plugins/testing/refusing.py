@@ -20,8 +20,6 @@ class Refusing(ThreadingHTTPServer):
     answered only when a second call has arrived, or after 3 s.
     """
 
-    daemon_threads = True
-
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Refusal)
         self.url = f"http://127.0.0.1:{self.server_port}"

@@ -3,7 +3,7 @@
 - `runs`: the list of all runs in some folders, a run in progress, and the timeline of a session
 - `cases`: the selection of cases by verdict, outcome, score, group, round and text
 - `chosen`: the data that a page requests about some runs: overview, cases and entries
-- `status`, `status_writer`: a session's progress while it works, and requests to stop it
+- `status`: a session's progress while it works, and requests to stop it
 - `app`: the server, which checks where each request comes from and answers it
 """
 
@@ -12,13 +12,13 @@ from harness.plugin import Plugin, Verb
 plugin = Plugin(
     summary="The live view of runs in the browser.",
     requires=("comparisons", "report"),
-    run_steps={"watch": ".status_writer:StatusWriter"},
+    run_steps={"watch": ".status:StatusWriter"},
     verbs={
         "view": Verb(
             summary="Follow runs in progress in the browser, and read finished ones.",
             heading="Look at runs",
             place=".app:view",
-            completes="harness.cli.completion:run_names",
+            completes="harness.cli.verbs:run_names",
         )
     },
 )

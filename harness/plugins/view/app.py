@@ -1,4 +1,4 @@
-"""`harness view`: the server of the live page, an ASGI application on the loopback address.
+"""`harness view`: the server of the live page, on the loopback address.
 
 Model output and other web pages are treated as hostile. Every request needs the token, which is in
 the printed URL and then in a cookie. To prevent DNS rebinding, the request's Host, and its Origin
@@ -16,39 +16,29 @@ import signal
 import socket
 import threading
 import webbrowser
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from html import escape
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
-from typing import Annotated, Any
-from urllib.parse import parse_qs, urlencode
+from typing import Annotated
 
 import typer
-from uvicorn import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.server import ServerState
+from aiohttp import web
 
-from harness.cli.completion import run_names
 from harness.cli.options import RUNS
+from harness.cli.verbs import run_names
 from harness.config.settings import Settings, has_display
 from harness.engine.run_files import runs_named
 from harness.errors import ConfigError, HarnessError
 from harness.plugins.report.figure import config
 from harness.plugins.report.parts import built, to_json
-from harness.plugins.report.recorded_task import task_of
-from harness.plugins.report.runs import TaskAnswers
 from harness.plugins.view.cases import CaseFilter
-from harness.plugins.view.chosen import AnswersOf, Chosen
+from harness.plugins.view.chosen import Chosen
 from harness.plugins.view.runs import POLL_S, Followed, RunList, in_thread, timeline
 from harness.plugins.view.status import request_stop
-from harness.store.run_folder import RunFolder
 from harness.terminal.console import say, write
 
-Message = dict[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Query = Mapping[str, list[str]]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 # Takes the last state that was sent (at first None), and returns the new one with an event's data,
 # or None if nothing has changed.
 Changes = Callable[[object], Awaitable[tuple[object, object] | None]]
@@ -57,7 +47,6 @@ HOST = "127.0.0.1"
 TOKEN = "token"  # noqa: S105 (a parameter's name)
 MOST_RUNS = 50  # in one page
 BEAT_S = 15.0  # between signs of life on a stream without events
-_PATH = re.compile(r"/runs/([\w.+-]+)/(?:api/(\w+))?")
 _FILES = {"app.js": "text/javascript", "charts.js": "text/javascript", "app.css": "text/css"}
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -89,132 +78,110 @@ _PAGE = """\
 """
 
 
-class Refused(Exception):
-    """A request that is answered only with an error status and a reason."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
-
-
 class LiveView:
-    """The ASGI application of the live page.
+    """The application of the live page.
 
     ``roots`` are the folders that contain the runs. The Host of every request must name the
-    server's ``port``. ``answers_of`` returns the facts that a run's task knows about answers, or
-    None.
+    server's ``port``.
     """
 
-    def __init__(
-        self, roots: Iterable[Path], port: int, answers_of: AnswersOf = lambda _: None
-    ) -> None:
-        self._answers_of = answers_of
+    def __init__(self, roots: Iterable[Path], port: int, settings: Settings) -> None:
+        self._settings = settings
         self.token = secrets.token_urlsafe(32)
         self._port = port
         self._runs = RunList(roots)
         self._followed: dict[str, Followed] = {}
         self._chosen: dict[str, Chosen] = {}
+        self.application = web.Application(middlewares=[self._guarded])
+        self.application.on_response_prepare.append(_add_headers)
+        self.application.add_routes([
+            web.get("/", self._list),
+            web.get("/api/runs", self._summaries),
+            web.get("/api/events", self._list_events),
+            web.post("/api/stop", self._stop),
+            web.get(r"/runs/{names:[\w.+-]+}/", self._page),
+            web.get(r"/runs/{names:[\w.+-]+}/api/{what:\w+}", self._data),
+            *[web.get(f"/{name}", _file) for name in _FILES],
+        ])  # fmt: skip
 
     def url(self, names: Sequence[str] = ()) -> str:
         """Return the URL of the list of runs or, if ``names`` are given, of these runs' page."""
         path = f"/runs/{'+'.join(names)}/" if names else "/"
         return f"http://{HOST}:{self._port}{path}?{TOKEN}={self.token}"
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer one ASGI request."""
-        try:
-            reply = await self._answer(scope)
-        except Refused as refused:
-            reply = _Reply(refused.reason.encode(), "text/plain", refused.status)
-        except HarnessError as error:
-            reply = _Reply(str(error).encode(errors="replace"), "text/plain", 500)
-        if isinstance(reply, _Reply):
-            await reply.send(send)
-        else:
-            await _stream(reply, receive, send)
-
-    async def _answer(self, scope: Message) -> _Reply | Changes:
-        headers = _checked_headers(scope, self._port)
-        path = scope["path"]
-        query = parse_qs(scope["query_string"].decode("latin-1"))
-        if tokens := query.pop(TOKEN, None):
-            if scope["method"] != "GET" or not _same(tokens[-1], self.token):
-                raise Refused(403, "The token is not this server's.")
-            rest = urlencode(query, doseq=True)
-            cookie = f"{self._cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
+    @web.middleware
+    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer a request, if it comes from where it may come from and has the token."""
+        _check_origin(request, self._port)
+        query = request.query
+        if TOKEN in query:
+            if request.method != "GET" or not self._is_token(query.getall(TOKEN)[-1]):
+                raise web.HTTPForbidden(text="The token is not this server's.")
             # Not an absolute path: "//host" would lead elsewhere.
-            back = f"/{path.lstrip('/')}" + (f"?{rest}" if rest else "")
-            return _Reply(b"", "text/plain", 303, {"location": back, "set-cookie": cookie})
-        if not self._knows(headers):
-            raise Refused(403, "Open the address that 'harness view' printed: it contains a token.")
-        if scope["method"] == "POST":
-            if path != "/api/stop":
-                raise Refused(405, "Only a run can be stopped.")
-            return self._stop(query)
-        return await self._get(path, query)
+            path = request.rel_url.raw_path.lstrip("/")
+            rest = request.rel_url.without_query_params(TOKEN).raw_query_string
+            entered = web.Response(status=303)
+            entered.headers["location"] = f"/{path}" + (f"?{rest}" if rest else "")
+            entered.set_cookie(self._cookie, self.token, httponly=True, samesite="Strict")
+            return entered
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme != "Bearer":
+            token = request.cookies.get(self._cookie, "")
+        if not self._is_token(token):
+            text = "Open the address that 'harness view' printed: it contains a token."
+            raise web.HTTPForbidden(text=text)
+        try:
+            return await handler(request)
+        except HarnessError as error:
+            return web.Response(body=str(error).encode(errors="replace"), status=500)
 
     @property
     def _cookie(self) -> str:
         return f"harness_view_{self._port}"  # cookies are shared by all ports
 
-    def _knows(self, headers: Mapping[str, str]) -> bool:
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        if scheme == "Bearer":
-            return _same(token, self.token)
-        try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
-        except CookieError:
-            return False
-        return cookie is not None and _same(cookie.value, self.token)
+    def _is_token(self, token: str) -> bool:
+        return secrets.compare_digest(token.encode(errors="replace"), self.token.encode())
 
-    async def _get(self, path: str, query: Query) -> _Reply | Changes:
-        if path == "/":
-            return _page("Runs")
-        if path[1:] in _FILES:
-            return _Reply(built(path[1:]).encode(), _FILES[path[1:]])
-        if path == "/api/runs":
-            await in_thread(self._runs.look)
-            return _json({"runs": list(self._runs.summaries.values())})
-        if path == "/api/events":
-            return self._list_changes
-        if (match := _PATH.fullmatch(path)) is None:
-            raise Refused(404, "There is no such page.")
-        names = match[1].split("+")
-        what = match[2]
-        chosen = await self._choose(names)
-        if what is None:
-            return _page(", ".join(names))
-        return await self._get_of(chosen, what, query)
+    async def _list(self, request: web.Request) -> web.Response:
+        return _html("Runs")
 
-    async def _get_of(self, chosen: Chosen, what: str, query: Query) -> _Reply | Changes:
-        match what:
+    async def _summaries(self, request: web.Request) -> web.Response:
+        await in_thread(self._runs.look)
+        return _json({"runs": list(self._runs.summaries.values())})
+
+    async def _list_events(self, request: web.Request) -> web.StreamResponse:
+        return await _stream(request, self._list_changes)
+
+    async def _page(self, request: web.Request) -> web.Response:
+        await self._choose(request)
+        return _html(request.match_info["names"].replace("+", ", "))
+
+    async def _data(self, request: web.Request) -> web.StreamResponse:
+        chosen = await self._choose(request)
+        query = request.query
+        match request.match_info["what"]:
             case "overview":
                 return _json(await chosen.overview())
             case "index":
                 return _json(await chosen.index())
             case "cases":
-                start = _number(query, "from", 0)
-                end = _number(query, "to", 200)
-                return _json(await chosen.cases(CaseFilter.of(query), start, end))
+                start = _number(request, "from", 0)
+                end = _number(request, "to", 200)
+                filters = CaseFilter.of({name: query.getall(name) for name in query})
+                return _json(await chosen.cases(filters, start, end))
             case "entry":
-                entry = await chosen.entry(query.get("instance", [""])[-1])
-                if entry is None:
-                    raise Refused(404, "There is no such instance.")
-                return _json(entry)
+                return _json(await chosen.entry(query.get("instance", "")), "instance")
             case "line":
-                run, instance = (query.get(name, [""])[-1] for name in ("run", "instance"))
-                numbers = _number(query, "sample", -1), _number(query, "round", -1)
-                if (line := await chosen.line(run, instance, *numbers)) is None:
-                    raise Refused(404, "There is no such attempt.")
-                return _json(line)
+                numbers = _number(request, "sample", -1), _number(request, "round", -1)
+                names = query.get("run", ""), query.get("instance", "")
+                return _json(await chosen.line(*names, *numbers), "attempt")
             case "themes":
                 return _json({"light": config(), "dark": config(dark=True)})
             case "timelines":
-                return _json(await self._timelines(chosen, _number(query, "session", -1)))
+                return _json(await self._timelines(chosen, _number(request, "session", -1)))
             case "events":
-                return chosen.changes
-        raise Refused(404, "There is no such page.")
+                return await _stream(request, chosen.changes)
+        raise web.HTTPNotFound(text="There is no such page.")
 
     async def _timelines(self, chosen: Chosen, session: int) -> list[object]:
         await chosen.ready()
@@ -227,26 +194,27 @@ class LiveView:
             )
         return timelines
 
-    async def _choose(self, names: Sequence[str]) -> Chosen:
-        key = "+".join(names)
+    async def _choose(self, request: web.Request) -> Chosen:
+        key = request.match_info["names"]
+        names = key.split("+")
         if key not in self._chosen:
             await in_thread(self._runs.look)
             unknown = [name for name in names if name not in self._runs.folders]
             if unknown or len(set(names)) < len(names) or len(names) > MOST_RUNS:
-                raise Refused(404, "There is no such run.")
+                raise web.HTTPNotFound(text="There is no such run.")
             for name in names:
                 if name not in self._followed:
                     self._followed[name] = Followed(self._runs.folders[name])
-            self._chosen[key] = Chosen([self._followed[name] for name in names], self._answers_of)
+            self._chosen[key] = Chosen([self._followed[name] for name in names], self._settings)
         return self._chosen[key]
 
-    def _stop(self, query: Query) -> _Reply:
+    async def _stop(self, request: web.Request) -> web.Response:
         self._runs.look()
-        folder = self._runs.folders.get(query.get("run", [""])[-1])
+        folder = self._runs.folders.get(request.query.get("run", ""))
         if folder is None:
-            raise Refused(404, "There is no such run.")
+            raise web.HTTPNotFound(text="There is no such run.")
         if not request_stop(folder.path):
-            raise Refused(409, "No session of this run is in progress.")
+            raise web.HTTPConflict(text="No session of this run is in progress.")
         return _json({"stopping": folder.name})
 
     async def _list_changes(self, seen: object) -> tuple[object, object] | None:
@@ -258,81 +226,58 @@ class LiveView:
         return self._runs.revision, {"runs": changed, "names": list(self._runs.summaries)}
 
 
-class _Reply:
-    def __init__(
-        self, body: bytes, kind: str, status: int = 200, headers: Mapping[str, str] | None = None
-    ) -> None:
-        self._body = body
-        self._status = status
-        sized = {"content-type": f"{kind}; charset=utf-8", "content-length": str(len(body))}
-        self._headers = {**_HEADERS, **sized, **(headers or {})}
-
-    async def send(self, send: Send) -> None:
-        await _start(send, self._status, self._headers)
-        await send({"type": "http.response.body", "body": self._body})
+async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(_HEADERS)
+    response.headers.pop("server", None)
 
 
-async def _stream(changes: Changes, receive: Receive, send: Send) -> None:
-    kind = {"content-type": "text/event-stream; charset=utf-8"}
-    await _start(send, 200, {**_HEADERS, **kind})
-
-    async def tell() -> None:
-        seen: object = None
-        silent = 0.0
-        while True:
-            if (change := await changes(seen)) is not None:
-                seen, data = change
-                body = b"event: change\ndata: " + to_json(data) + b"\n\n"
-                await send({"type": "http.response.body", "body": body, "more_body": True})
-                silent = 0.0
-            elif silent >= BEAT_S:
-                await send({"type": "http.response.body", "body": b":\n\n", "more_body": True})
-                silent = 0.0
-            await asyncio.sleep(POLL_S)
-            silent += POLL_S
-
-    telling = asyncio.create_task(tell())
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    telling.cancel()
-    await asyncio.wait({telling})
-
-
-async def _start(send: Send, status: int, headers: Mapping[str, str]) -> None:
-    pairs = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": status, "headers": pairs})
-
-
-def _checked_headers(scope: Message, port: int) -> dict[str, str]:
-    """Return a request's headers, or raise `Refused` for a wrong method, Host or Origin."""
-    if scope["method"] not in ("GET", "POST"):
-        raise Refused(405, "Only GET and POST are answered.")
-    pairs = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
-    headers = dict(pairs)
+def _check_origin(request: web.Request, port: int) -> None:
+    """Refuse a wrong method, Host or Origin."""
+    if request.method not in ("GET", "POST"):
+        raise web.HTTPMethodNotAllowed(request.method, ["GET", "POST"])
     hosts = [f"{name}:{port}" for name in (HOST, "localhost")]  # localhost: through a tunnel
-    if [value for name, value in pairs if name == "host"] not in [[host] for host in hosts]:
-        raise Refused(403, "The Host header is not this server's.")
-    origins = [value for name, value in pairs if name == "origin"]
-    expected = [f"http://{headers['host']}"]
-    if origins not in ([], expected) or (scope["method"] == "POST" and origins != expected):
-        raise Refused(403, "The Origin header is not this server's.")
-    return headers
+    if request.headers.getall("host", []) not in [[host] for host in hosts]:
+        raise web.HTTPForbidden(text="The Host header is not this server's.")
+    origins = request.headers.getall("origin", [])
+    expected = [f"http://{request.host}"]
+    if origins not in ([], expected) or (request.method == "POST" and origins != expected):
+        raise web.HTTPForbidden(text="The Origin header is not this server's.")
 
 
-def _same(candidate: str, token: str) -> bool:
-    return secrets.compare_digest(candidate.encode(), token.encode())
+async def _file(request: web.Request) -> web.Response:
+    name = request.path[1:]
+    return web.Response(text=built(name), content_type=_FILES[name])
 
 
-def _page(title: str) -> _Reply:
-    return _Reply(_PAGE.format(title=escape(title)).encode(), "text/html")
+async def _stream(request: web.Request, changes: Changes) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"content-type": "text/event-stream; charset=utf-8"})
+    await response.prepare(request)
+    seen: object = None
+    silent = 0.0
+    while True:
+        if (change := await changes(seen)) is not None:
+            seen, data = change
+            await response.write(b"event: change\ndata: " + to_json(data) + b"\n\n")
+            silent = 0.0
+        elif silent >= BEAT_S:
+            await response.write(b":\n\n")
+            silent = 0.0
+        await asyncio.sleep(POLL_S)
+        silent += POLL_S
 
 
-def _json(value: object) -> _Reply:
-    return _Reply(to_json(value), "application/json")
+def _html(title: str) -> web.Response:
+    return web.Response(text=_PAGE.format(title=escape(title)), content_type="text/html")
 
 
-def _number(query: Query, name: str, default: int) -> int:
-    text = query.get(name, [""])[-1]
+def _json(value: object, what: str = "") -> web.Response:
+    if value is None:
+        raise web.HTTPNotFound(text=f"There is no such {what}.")
+    return web.Response(body=to_json(value), content_type="application/json", charset="utf-8")
+
+
+def _number(request: web.Request, name: str, default: int) -> int:
+    text = request.query.get(name, "")
     return int(text) if re.fullmatch(r"-?\d{1,9}", text) else default
 
 
@@ -340,28 +285,26 @@ async def serve(
     listener: socket.socket,
     roots: Iterable[Path],
     opened: Callable[[LiveView], None],
-    answers_of: AnswersOf = lambda _: None,
+    settings: Settings,
 ) -> None:
     """Serve the live page of the runs in the folders ``roots`` until the task is cancelled.
 
     Cancelling closes all connections. ``opened`` is called once requests are accepted.
     """
-    app = LiveView(roots, listener.getsockname()[1], answers_of)
-    settings = Config(
-        app, ws="none", lifespan="off", log_config=None, access_log=False, server_header=False
+    view = LiveView(roots, listener.getsockname()[1], settings)
+    runner = web.AppRunner(
+        view.application,
+        access_log=None,
+        handler_cancellation=True,
+        shutdown_timeout=0.01,  # for requests in progress, such as streams; 0 is without end
     )
-    settings.load()
-    loop = asyncio.get_running_loop()
-    state = ServerState()
-    protocol = partial(HttpToolsProtocol, settings, state, {}, loop)
-    server = await loop.create_server(protocol, sock=listener)
+    await runner.setup()
     try:
-        opened(app)
+        await web.SockSite(runner, listener).start()
+        opened(view)
         await asyncio.Event().wait()
     finally:
-        server.close()
-        for connection in list(state.connections):
-            connection.transport.abort()
+        await runner.cleanup()
 
 
 def listen(port: int) -> socket.socket:
@@ -397,9 +340,6 @@ def view(
     names = [folder.name for folder in folders]
     listener = listen(port)
 
-    def answers_of(folder: RunFolder) -> TaskAnswers | None:
-        return task_of(folder, settings)
-
     def opened(page: LiveView) -> None:
         url = page.url(names)
         write(url)
@@ -409,7 +349,7 @@ def view(
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
     async def until_signalled() -> None:
-        serving = asyncio.create_task(serve(listener, roots, opened, answers_of))
+        serving = asyncio.create_task(serve(listener, roots, opened, settings))
         for number in (signal.SIGINT, signal.SIGTERM):
             with contextlib.suppress(NotImplementedError):  # Windows
                 asyncio.get_running_loop().add_signal_handler(number, serving.cancel)

@@ -30,6 +30,10 @@ MISSING = -1  # the row of a cell that a run does not have
 _NO_ROWS = np.empty(0, np.intp)
 
 Ints = NDArray[np.int64]
+Cells = NDArray[np.int32]  # the row of a run's attempt in each case, or `MISSING`
+Rows = NDArray[np.intp]
+Verdicts = NDArray[np.int8]
+Numbers = NDArray[np.float64]
 
 
 class CaseFilter(msgspec.Struct, frozen=True):
@@ -77,9 +81,9 @@ class FoundCases:
     ``cells`` holds, for each run and case, the row of the run's attempt, or `MISSING`.
     """
 
-    cells: NDArray[np.int32]  # (runs, n)
+    cells: Cells  # (runs, n)
     matches: Sequence[Bools]  # by run and row
-    verdicts: Sequence[NDArray[np.int8]]  # by run and row
+    verdicts: Sequence[Verdicts]  # by run and row
     values: Sequence[Values | None]  # by run and row, if a number is shown
     instances: int
 
@@ -93,6 +97,7 @@ class CaseTable:
     def __init__(self, names: Sequence[str], indexes: Sequence[AttemptIndex]) -> None:
         self.names = names
         self.indexes = indexes
+        self.labels = dict.fromkeys(label for run in indexes for label in run.attempts.labels())
         digests = [index.attempts.instances.digest for index in indexes]
         every = _distinct(digests)
         first = np.full(len(every), np.iinfo(np.int64).max)
@@ -110,7 +115,7 @@ class CaseTable:
         ]
         self.cases, every_place = _numbered(keys)
         self._places = np.split(every_place, np.cumsum([len(index) for index in indexes])[:-1])
-        self._last: dict[int | None, NDArray[np.int32]] = {}
+        self._last: dict[int | None, Cells] = {}
 
     def find(
         self, filters: CaseFilter, findings: Findings, default_round: int | None
@@ -151,7 +156,7 @@ class CaseTable:
             selected = selected[self._order(filters.sort, compared, is_shown)]
         return FoundCases(cells[:, selected], matches, verdicts, values, instances)
 
-    def _scored(self, run: int, score: str) -> tuple[NDArray[np.int8], Values | None]:
+    def _scored(self, run: int, score: str) -> tuple[Verdicts, Values | None]:
         table = self.indexes[run].attempts
         if not score:
             return table.passed, None
@@ -162,7 +167,7 @@ class CaseTable:
         return (values.astype(np.int8), None) if values.dtype == np.int8 else (none, values)
 
     def _matches(
-        self, run: int, filters: CaseFilter, findings: Findings, verdicts: NDArray[np.int8]
+        self, run: int, filters: CaseFilter, findings: Findings, verdicts: Verdicts
     ) -> Bools:
         index = self.indexes[run]
         mask = np.ones(len(index), np.bool_)
@@ -182,7 +187,7 @@ class CaseTable:
             mask &= np.isin(index.offset, findings.hits[run])
         return mask
 
-    def _cells(self, wanted_round: str, matches: Sequence[Bools]) -> NDArray[np.int32]:
+    def _cells(self, wanted_round: str, matches: Sequence[Bools]) -> Cells:
         """Return, for each run and case, the row of the attempt to show, or `MISSING`.
 
         ``wanted_round`` is "last", a number (the last round up to it), or "any" (the first in
@@ -200,7 +205,7 @@ class CaseTable:
             [np.append(rows, rows[mask][::-1]) for rows, mask in zip(every, matches, strict=True)]
         )
 
-    def _placed(self, rows: Sequence[NDArray[np.intp]]) -> NDArray[np.int32]:
+    def _placed(self, rows: Sequence[Rows]) -> Cells:
         cells = np.full((len(self.names), len(self.cases)), MISSING, np.int32)
         for run, run_rows in enumerate(rows):
             cells[run, self._places[run][run_rows]] = run_rows
@@ -210,7 +215,7 @@ class CaseTable:
         table = self.indexes[run].attempts
         return table.instances.digest[table.instance]
 
-    def _any(self, cells: NDArray[np.int32], test: Any) -> Bools:
+    def _any(self, cells: Cells, test: Any) -> Bools:
         """Return an (n,) mask of the cases in which the row of any run passes a test."""
         mask = np.zeros(cells.shape[1], np.bool_)
         for run, run_cells in enumerate(cells):
@@ -218,7 +223,7 @@ class CaseTable:
             mask[has] |= test(run)[run_cells[has]]
         return mask
 
-    def _in_groups(self, cells: NDArray[np.int32], groups: Sequence[tuple[str, str]]) -> Bools:
+    def _in_groups(self, cells: Cells, groups: Sequence[tuple[str, str]]) -> Bools:
         mask = np.ones(cells.shape[1], np.bool_)
         for label, group in groups:
 
@@ -230,9 +235,7 @@ class CaseTable:
             mask &= self._any(cells, inside)
         return mask
 
-    def _order(
-        self, sort: str, values: NDArray[np.float64], is_shown: Sequence[bool]
-    ) -> NDArray[np.intp]:
+    def _order(self, sort: str, values: Numbers, is_shown: Sequence[bool]) -> Rows:
         """Return the indices that sort the cases.
 
         ``sort`` is a run's name (by its values) or "fails" (most failures first). A leading "-"
@@ -249,9 +252,7 @@ class CaseTable:
         return np.argsort(-key if sort.startswith("-") else key, kind="stable")
 
 
-def _cell_values(
-    rows: NDArray[np.int32], verdicts: NDArray[np.int8], values: Values | None
-) -> NDArray[np.float64]:
+def _cell_values(rows: Cells, verdicts: Verdicts, values: Values | None) -> Numbers:
     """Return the values in a run's cells: numbers or else verdicts, and NaN where missing."""
     cells = np.full(len(rows), np.nan)
     has = rows != MISSING
@@ -263,7 +264,7 @@ def _cell_values(
     return cells
 
 
-def _numbered(columns: Sequence[Ints]) -> tuple[Ints, NDArray[np.int32]]:
+def _numbered(columns: Sequence[Ints]) -> tuple[Ints, Cells]:
     """Return the sorted distinct values, and for each original value its index among them."""
     values = np.concatenate([np.zeros(0, np.int64), *columns])
     order = np.argsort(values)
@@ -339,7 +340,7 @@ class TextSearch:
         self.size = 0  # bytes that were searched
 
     @property
-    def hits(self) -> NDArray[np.int64]:
+    def hits(self) -> Ints:
         """The byte offsets of the lines found so far."""
         return np.array(self._offsets, np.int64)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -16,15 +16,23 @@ from msgspec.json import decode
 from msgspec.structs import replace
 
 from harness.analysis.failures import FailedLine, read_deciding
-from harness.errors import ExtraMissing, HarnessError
+from harness.config.settings import Settings
+from harness.errors import HarnessError
 from harness.plugins.comparisons.run_comparison import ComparisonOptions
 from harness.plugins.report.archive import snippet
-from harness.plugins.report.entries import entry, judges_of, read_texts
-from harness.plugins.report.failure_reasons import reasons_told
+from harness.plugins.report.entries import (
+    RecordedTask,
+    entry,
+    judges_of,
+    read_texts,
+    reasons_told,
+    task_of,
+)
+from harness.plugins.report.figures import figures
 from harness.plugins.report.overview import overview, score_kind
-from harness.plugins.report.page import drawable, figures_of
+from harness.plugins.report.page import drawable
 from harness.plugins.report.parts import Headline, Overview
-from harness.plugins.report.runs import Reported, TaskAnswers, report_on, run_title
+from harness.plugins.report.runs import report_on, run_title
 from harness.plugins.view.cases import MISSING, CaseFilter, CaseTable, Findings, TextSearch
 from harness.plugins.view.runs import FILES, Followed, in_thread, stamp, timed, why_ended
 from harness.plugins.view.status import read_status
@@ -42,9 +50,6 @@ SHARE = 0.05  # of a processor's time, for computing the overview again while a 
 PATIENCE_S = 0.7  # until a page shows that its overview is still being computed
 SEARCH_S = 0.4  # of searching before a request is answered
 _FIELDS = Overview.__struct_fields__
-
-
-AnswersOf = Callable[[RunFolder], TaskAnswers | None]
 
 
 class _Computed(NamedTuple):
@@ -76,11 +81,9 @@ class LiveOverview(Overview, frozen=True, kw_only=True):
 class Chosen:
     """The runs of one page, in the order in which they were named."""
 
-    def __init__(
-        self, followed: Sequence[Followed], answers_of: AnswersOf = lambda _: None
-    ) -> None:
+    def __init__(self, followed: Sequence[Followed], settings: Settings) -> None:
         self.followed = followed
-        self._answers_of = answers_of
+        self._settings = settings
         names = [run.folder.name for run in followed]
         self._prefix = common_start(names)
         self._names = [name.removeprefix(self._prefix) for name in names]
@@ -169,8 +172,8 @@ class Chosen:
         quick = partly or (self._computed is None and n > QUICK_TEXTS)
         try:
             if n:
-                figures = not quick and not self.works
-                work = partial(_computed, runs, self._title, figures, quick)
+                drawn = not quick and not self.works
+                work = partial(_computed, runs, self._title, drawn, quick)
                 self._computed, took = await in_thread(partial(timed, work), yielding=True)
                 self._first.set()
             self._problem = ""
@@ -266,14 +269,11 @@ class Chosen:
                     "told": reasons_told(line, index) if failed else [],
                     "match": bool(selected.matches[run][row]),
                 }
-        labels = dict.fromkeys(
-            label for index_of_run in table.indexes for label in index_of_run.attempts.labels()
-        )
         page = [
             {
                 "instance": line.instance,
                 "sample": line.sample,
-                "groups": [line.groups.get(label) for label in labels],
+                "groups": [line.groups.get(label) for label in table.labels],
                 "cells": [changes[place] for changes in cells],
                 "changes": [
                     next((kind for kind, digests in changes.items() if digest in digests), None)
@@ -303,8 +303,8 @@ class Chosen:
         return [search.hits for search in searches], done / max(1, sum(sizes))
 
     @cached_property
-    def _answers(self) -> list[TaskAnswers | None]:
-        return [self._answers_of(run.folder) for run in self.followed]
+    def _answers(self) -> list[RecordedTask | None]:
+        return [task_of(run.folder, self._settings) for run in self.followed]
 
     async def entry(self, instance: str) -> dict[str, object] | None:
         """Return all attempts on an instance with their texts, or None if there are none."""
@@ -329,12 +329,8 @@ class Chosen:
             verdict = NOT_JUDGED if line.passed is None else int(line.passed)
             attempt |= {"run": run, "sample": line.sample, "round": line.round, "verdict": verdict}
             attempt["outcome"] = OUTCOMES.index(line.outcome)
-        labels = dict.fromkeys(
-            label for index_of_run in table.indexes for label in index_of_run.attempts.labels()
-        )
-        return shown_entry | {
-            "groups": [attempts_found[0][1].groups.get(label) for label in labels]
-        }
+        groups = attempts_found[0][1].groups
+        return shown_entry | {"groups": [groups.get(label) for label in table.labels]}
 
     async def line(
         self, run: str, instance: str, sample: int, round_: int
@@ -350,14 +346,14 @@ class Chosen:
         return await in_thread(lambda: next(lines, None))
 
 
-def _computed(runs: Sequence[_Run], title: str, figures: bool, quick: bool) -> _Computed:
+def _computed(runs: Sequence[_Run], title: str, drawn: bool, quick: bool) -> _Computed:
     begun_places = [place for place, run in enumerate(runs) if len(run.index)]
     indexes = [runs[number].index for number in begun_places]
     few = sum(map(len, indexes)) <= MOST_TEXTS
     folders = [runs[number].folder for number in begun_places]
     options = ComparisonOptions(score="")
     reported = report_on(folders, options, indexes=indexes, texts=few, quick=quick)
-    pictures = _figures(reported) if figures else ()
+    pictures = figures(*reported[:4]) if drawn else ()
     page = overview(reported, title, datetime.now(UTC), figures=pictures)
     if not few:
         limit = f"With more than {MOST_TEXTS:,} attempts, this page leaves out reasons, "
@@ -386,13 +382,6 @@ def _computed(runs: Sequence[_Run], title: str, figures: bool, quick: bool) -> _
     kinds = {name: score_kind(run, name) for run in reported.runs for name in run.attempts.scores}
     compared = comparison.asked.round if comparison else None
     return _Computed(drawable(page), Findings(offsets, digests), kinds, compared, changes, quick)
-
-
-def _figures(reported: Reported) -> Sequence[Any]:
-    try:
-        return figures_of(reported)
-    except ExtraMissing:
-        return ()
 
 
 def _nothing(title: str, reads: bool) -> Overview:

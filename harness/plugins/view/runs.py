@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -201,6 +201,7 @@ def stamp(path: Path) -> tuple[int, int] | None:
 
 
 T = TypeVar("T")
+Rows = NDArray[np.intp]  # of an index
 
 POLL_S = 0.5  # between looks at a file
 PART_BYTES = 16 << 20  # of a file, read at a time
@@ -213,30 +214,20 @@ async def in_thread(work: Callable[[], T], *, yielding: bool = False) -> T:
 
     If ``yielding``, the thread has a lower priority (on Linux), to spare the run that is followed.
     """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def settle(result: T | None, error: BaseException | None) -> None:
-        if done.done():  # cancelled
-            return
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(cast("T", result))
+    future: Future[T] = Future()
 
     def call() -> None:
-        result = failed = None
+        if not future.set_running_or_notify_cancel():
+            return
         if yielding and sys.platform == "linux":  # elsewhere, it takes no thread's id
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
         try:
-            result = work()
+            future.set_result(work())
         except BaseException as error:
-            failed = error
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(settle, result, failed)
+            future.set_exception(error)
 
     threading.Thread(target=call, name="view", daemon=True).start()
-    return await done
+    return await asyncio.wrap_future(future)
 
 
 def timed(work: Callable[[], T]) -> tuple[T, float]:
@@ -380,7 +371,7 @@ def timeline(folder: RunFolder, index: AttemptIndex, session: int = -1) -> Timel
     )
 
 
-def _bins(index: AttemptIndex, rows: NDArray[np.intp]) -> TimelineBins:
+def _bins(index: AttemptIndex, rows: Rows) -> TimelineBins:
     ended_at = index.calls["ended_at"][rows]
     table = index.attempts
     start = float(np.floor(ended_at.min()))
@@ -409,9 +400,7 @@ def _bins(index: AttemptIndex, rows: NDArray[np.intp]) -> TimelineBins:
     )
 
 
-def _of_samples(
-    index: AttemptIndex, rows: NDArray[np.intp]
-) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+def _of_samples(index: AttemptIndex, rows: Rows) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
     """Return by how much each attempt changes the numbers of passed and of judged samples."""
     table = index.attempts
     follows = np.append(False, (rows[1:] == rows[:-1] + 1) & ~table.sample_starts()[rows[1:]])
@@ -427,20 +416,19 @@ def _whole(values: NDArray[Any]) -> list[int]:
     return numbers
 
 
-def _quantiles(
-    places: NDArray[np.intp], values: NDArray[Any], n: int
-) -> tuple[list[float | None], list[float | None]]:
+def _quantiles(places: Rows, values: NDArray[Any], n: int) -> list[list[float | None]]:
     """Return the medians and the 95th percentiles of the values in ``n`` bins."""
     measured = ~np.isnan(values)
     places = places[measured]
     values = values[measured]
-    order = np.lexsort((values, places))
-    ends = np.searchsorted(places[order], np.arange(n + 1))
-    quantiles: list[list[float | None]] = [[], []]
-    for bin_ in range(n):
-        bin_values = values[order[ends[bin_] : ends[bin_ + 1]]]
-        for share, column in zip((0.5, 0.95), quantiles, strict=True):
-            column.append(
-                float(bin_values[int(share * (len(bin_values) - 1))]) if len(bin_values) else None
-            )
-    return quantiles[0], quantiles[1]
+    ordered = values[np.lexsort((values, places))]
+    counts = np.bincount(places, minlength=n)
+    starts = np.cumsum(counts) - counts
+    quantiles = []
+    for share in (0.5, 0.95):
+        picks = starts + (share * (counts - 1)).astype(np.intp)
+        column: list[float | None] = [None] * n
+        for bin_ in np.flatnonzero(counts).tolist():
+            column[bin_] = float(ordered[picks[bin_]])
+        quantiles.append(column)
+    return quantiles

@@ -17,11 +17,16 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
+from typing_extensions import override
 
-from harness.errors import ConfigError, DataInvalid, DataMissing
+from harness.backends import DeadlyPrompts, OwnedServers, Turns
+from harness.backends.openai import refuse_old_constraints
+from harness.errors import ConfigError, DataInvalid, DataMissing, FatalCallError
+from harness.plugin import Backend
+from harness.plugins.vllm.processes import errors_in
 from harness.ports import (
     CONSTRAINTS,
     LOGLIKELIHOODS,
@@ -30,6 +35,7 @@ from harness.ports import (
     PARAMETERS,
     PROMPT_LOGPROBS,
 )
+from harness.records import Decoding
 
 LARGE_BYTES = 4_000_000  # file size above which hashes are cached
 READERS = 8  # maximum number of files read concurrently
@@ -242,6 +248,47 @@ class VLLMModel:
         parts = (self.fingerprint(), self.protocol)
         content = msgspec.json.encode(parts, order="deterministic")
         return f"vllm:{hashlib.blake2b(content, digest_size=16).hexdigest()}"
+
+
+class VLLMBackend(Backend):
+    """Base class of the backends: a model of ours, which is started again if it dies.
+
+    Args:
+        name: The model's name.
+        log: The file with the output of vLLM.
+        restarts: Maximum number of consecutive restarts without an answer.
+        servers: Shares the started models with other runs.
+    """
+
+    cacheable = True
+    runner: ClassVar[str]  # what runs the model, for messages
+
+    def __init__(self, name: str, log: Path, restarts: int, servers: OwnedServers) -> None:
+        self._name = name
+        self._log = log
+        self._restarts = restarts
+        self._servers = servers
+        self._prompts = DeadlyPrompts()
+        self._turns = Turns(self._prompts)
+        self._starts = 0  # since the last answer, including the start that gave it
+
+    @override
+    def check_decoding(self, name: str, decoding: Decoding) -> None:
+        super().check_decoding(name, decoding)
+        refuse_old_constraints(decoding)
+
+    def _count_start(self, log: str) -> None:
+        """Count a start. Raise FatalCallError, with the errors in ``log``, after too many."""
+        if self._starts > self._restarts:
+            raise self._failed("died repeatedly without answering", log)
+        self._starts += 1
+
+    def _failed(self, how: str, log: str) -> FatalCallError:
+        problem = f"The vLLM {self.runner} of {self._name!r} {how}. Its errors:\n{errors_in(log)}\n"
+        remedy = (
+            f"Check model.path, model.lora and model.engine. Its whole output is in {self._log}."
+        )
+        return FatalCallError(problem, remedy)
 
 
 def _exists(name: str) -> bool:

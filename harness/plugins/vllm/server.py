@@ -29,28 +29,28 @@ from typing_extensions import override
 
 from harness.backends import (
     REPLY_MB,
-    DeadlyPrompts,
     Lease,
     OwnedServers,
-    Turns,
     past_proxies,
 )
-from harness.backends.openai import OpenAIBackend, refuse_old_constraints
+from harness.backends.openai import OpenAIBackend
 from harness.config.settings import variable, visible_gpus
 from harness.errors import ConfigError, FatalCallError, TransientError
-from harness.plugin import Backend, CheckupFinding
+from harness.plugin import CheckupFinding
 from harness.plugins.completions.backend import OpenAICompletionsBackend
 from harness.plugins.vllm.model import (
     LOADING,
     Protocol,
+    VLLMBackend,
     VLLMModel,
     cached_hashes,
     depth,
     features,
     flags,
 )
-from harness.plugins.vllm.processes import ServerProcess, errors_in, free_port, open_files
-from harness.records import Decoding, Reply, Request
+from harness.plugins.vllm.processes import ServerProcess, free_port, open_files
+from harness.records import Reply, Request
+from harness.wording import one_line
 
 if TYPE_CHECKING:
     from httpx2 import Response
@@ -73,7 +73,7 @@ KEY_REMEDY = (
 )
 
 
-class VLLMServerBackend(Backend):
+class VLLMServerBackend(VLLMBackend):
     """A model on a vLLM server.
 
     Args:
@@ -90,7 +90,7 @@ class VLLMServerBackend(Backend):
         replicas_at: Must be empty; use engine.data_parallel_size.
     """
 
-    cacheable = True
+    runner = "server"
     ready = False
     may_change = frozenset({"engine", "gpus", "start_s", "restarts", "replicas", "replicas_at"})
 
@@ -120,13 +120,11 @@ class VLLMServerBackend(Backend):
         if replicas != 1 or replicas_at:
             remedy = "Set model.engine.data_parallel_size, or model.base_url to a load balancer."
             raise ConfigError("model.replicas and replicas_at are no longer supported.", remedy)
+        super().__init__(model, logs / "vllm-0.log", restarts, servers)
         connections = open_files() // 2  # the other half is for everything else
         self.features = features(protocol)
         self.preferred_concurrency = min(depth({}), connections)
-        self._model = model
-        self._log = logs / "vllm-0.log"
         self._start_s = start_s
-        self._restarts = restarts
         self._gpus = ",".join([gpus] if isinstance(gpus, str) else gpus or [])
         self._key = secret(api_key_env) if api_key_env else ""
         self._connect = partial(
@@ -140,7 +138,6 @@ class VLLMServerBackend(Backend):
             model=model,
         )
         self._clients: list[OpenAIBackend] = []  # earlier ones may still have calls in flight
-        self._servers = servers
         self._lease: Lease | None = None
         if base_url is not None:
             times = {"start_s": start_s != START_S, "restarts": restarts != RESTARTS}
@@ -160,9 +157,6 @@ class VLLMServerBackend(Backend):
         self._starting = asyncio.Lock()
         self._looking: asyncio.Task[bool] | None = None
         self._patience_s = PATIENCE_S
-        self._prompts = DeadlyPrompts()
-        self._turns = Turns(self._prompts)
-        self._starts = 0  # since the last answer, including the start of the server that gave it
 
     @override
     def fingerprint(self) -> Mapping[str, str]:
@@ -179,7 +173,7 @@ class VLLMServerBackend(Backend):
         """
         on_status(LOADING)
         if self._lease is None:
-            await serves(self.endpoint, self._model, self._key)
+            await serves(self.endpoint, self._name, self._key)
             self.ready = True
             return
         async with self._starting:
@@ -201,17 +195,14 @@ class VLLMServerBackend(Backend):
                 joined = self._starts == before
                 # Try again only if another run started it, or another program took its port.
                 if not joined and "address already in use" not in log.lower():
-                    raise self._cannot("did not start", log)
+                    raise self._failed("did not start", log)
             except FatalCallError:
                 await asyncio.to_thread(server.end)
                 raise
             failed = server
 
     def _launch(self, failed: ServerProcess | None) -> ServerProcess:
-        if self._starts > self._restarts:
-            log = failed.last_words() if failed else ""
-            raise self._cannot("died repeatedly without answering", log)
-        self._starts += 1
+        self._count_start(failed.last_words() if failed else "")
         program = self._program or [sys.executable, *ENTRY_POINT]
         if not self._program and importlib.util.find_spec("vllm") is None:
             raise FatalCallError("vLLM is not installed in this environment.", INSTALL)
@@ -239,23 +230,11 @@ class VLLMServerBackend(Backend):
         end = time.monotonic() + self._start_s
         step = STEP_S
         while not server.ended() and time.monotonic() < end:
-            if await healthy(server.url) and await serves(server.url, self._model):
+            if await healthy(server.url) and await serves(server.url, self._name):
                 return True
             await asyncio.sleep(step)
             step = min(1.2 * step, LONGEST_STEP_S)
         return False
-
-    def _cannot(self, how: str, log: str) -> FatalCallError:
-        problem = f"{how}. Its errors:\n{errors_in(log)}\n"
-        remedy = (
-            f"Check model.path, model.lora and model.engine. Its whole output is in {self._log}."
-        )
-        return FatalCallError(f"The vLLM server of {self._model!r} {problem}", remedy)
-
-    @override
-    def check_decoding(self, name: str, decoding: Decoding) -> None:
-        super().check_decoding(name, decoding)
-        refuse_old_constraints(decoding)
 
     async def generate(self, request: Request) -> Reply:
         """Return the server's reply.
@@ -406,7 +385,7 @@ def _gpus() -> Iterator[CheckupFinding]:
             query, capture_output=True, text=True, check=True, timeout=DRIVER_SECONDS
         )
     except (OSError, subprocess.SubprocessError) as error:
-        message = " ".join((getattr(error, "stderr", "") or str(error)).split())[:200]
+        message = one_line(getattr(error, "stderr", "") or str(error), 200)
         yield CheckupFinding(
             "lack", "GPUs", f"nvidia-smi fails: {message}", "Check NVIDIA's driver."
         )

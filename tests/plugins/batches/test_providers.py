@@ -20,7 +20,7 @@ from harness.plugins.anthropic.backend import AnthropicBackend
 from harness.plugins.batches.anthropic import AnthropicBatchProvider
 from harness.plugins.batches.openai import openai_provider
 from harness.plugins.batches.provider import BatchUnsure, HttpBatchProvider, batch_provider
-from harness.plugins.clouds.gemini import GeminiBackend
+from harness.plugins.clouds.google import GeminiBackend
 from harness.plugins.mock.server import MockServer
 from harness.plugins.responses.backend import OpenAIResponsesBackend
 from harness.records import Decoding, Message, Origin, Reply, Request

@@ -11,7 +11,7 @@ from tests.conftest import ROOT
 @pytest.fixture(scope="module")
 def punkt_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """NLTK's English sentence parameters in the data folder, where they can be had."""
-    from harness.plugins.benchmarks.ifeval.instructions import texts  # it may be removed
+    from harness.plugins.benchmarks.ifeval.instructions import splitter  # it may be removed
 
     known = ROOT.parent / "shared" / "nltk_data"
     if "NLTK_DATA" in os.environ or not known.is_dir():
@@ -21,6 +21,6 @@ def punkt_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     (folder / "nltk_data").symlink_to(known)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HARNESS_DATA_DIR", str(folder))
-        texts.splitter.cache_clear()
+        splitter.cache_clear()
         yield
-    texts.splitter.cache_clear()
+    splitter.cache_clear()

@@ -89,7 +89,7 @@ def test_a_result_is_made_once(tmp_path: Path) -> None:
     assert again.result("count", key_of("a"), Count, make) == Count(1)
     assert again.resumed == 1
     assert again.result("count", key_of("b"), Count, make) == Count(2)
-    assert again.found("count", key_of("a"), Count) is None
+    assert again.saved("count", key_of("a"), Count) is None
     again.delete()
     assert not folder.exists()
 
@@ -100,9 +100,9 @@ def test_what_cannot_be_read_is_made_again(tmp_path: Path) -> None:
     stages.save("count", key, Count(3))
     whole = (tmp_path / "count.json").read_bytes()
     (tmp_path / "count.json").write_bytes(whole[:-3])
-    assert stages.found("count", key, Count) is None
+    assert stages.saved("count", key, Count) is None
     stages.save("count", key, {"n": "three"})
-    assert stages.found("count", key, Count) is None
+    assert stages.saved("count", key, Count) is None
 
 
 def test_another_folder_is_left_alone(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_one_process_has_the_stages(tmp_path: Path) -> None:
             locked_stages(folder, out),
         ):
             pass
-        assert stages.found("count", key_of("a"), Count) == Count(3)
+        assert stages.saved("count", key_of("a"), Count) == Count(3)
         stages.delete()
     assert not folder.exists()
     with locked_stages(folder, out):

@@ -2,18 +2,24 @@
 
 from markdown_it import MarkdownIt
 
-from harness.plugins.builders.folder import inline, quoted, table
+from harness.plugins.builders.folder import inline, quoted, rendered
 
 
-def test_a_table_says_what_it_was_given() -> None:
-    row = {"name": "a|b\n*c*", "n": 1_000, "share": 0.5}
-    made = table([row, {"name": "<d>", "n": None, "share": None}])
-    html = MarkdownIt("commonmark").enable("table").render(made)
+def test_a_card_says_what_it_was_given() -> None:
+    facts = {"a|b\n*c*": "<d>", "share": 0.5, "parts": [{"n": 1_000}, {}, {"<e>": None}], "f": {}}
+    card = rendered("collie/card.md.j2", name="<i>", instances=2_000, facts=facts)
+    html = MarkdownIt("commonmark").enable("table").render(card)
+    assert "<h1>&lt;i&gt;</h1>" in html
+    assert "2,000 instances" in html
     assert "<td>a|b *c*</td>" in html
-    assert "<td>&lt;d&gt;</td>" in html
-    assert ">1,000</td>" in html
-    assert ">0.500</td>" in html
-    assert html.count("<tr>") == 3
+    assert "<td>&quot;&lt;d&gt;&quot;</td>" in html
+    assert "<td>&lt;e&gt;</td>" in html
+    assert html.count("<table>") == 3
+    assert html.count("<tr>") == 3 + 2 + 2
+
+
+def test_values_are_formatted() -> None:
+    assert [*map(inline, (None, 1_000, 0.5, "a\tb"))] == ["-", "1,000", "0.500", "a b"]
 
 
 def test_hostile_text_stays_text() -> None:

@@ -15,7 +15,7 @@ from harness.plugin_loader import kind
 from harness.plugins.choices.multiple_choice import choice_texts, right_choice
 from harness.plugins.testing import check_task
 from harness.records import Decoding, Instance, Message, Origin, Request
-from harness.tasks.jsonl import JsonlTask
+from harness.tasks import JsonlTask
 
 Made = Callable[..., JsonlTask]
 ROW: dict[str, Any] = {

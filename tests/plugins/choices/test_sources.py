@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tasks.jsonl.test_sources import SOURCES, Row, task
+from tests.tasks.test_sources import SOURCES, Row, task
 
 CHOICES: list[Row] = [
     {"question": "Which?", "choices": ["yes", "no"], "target": "no"},

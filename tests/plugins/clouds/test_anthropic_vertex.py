@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from harness.plugins.clouds.anthropic_vertex import AnthropicVertexBackend
+from harness.plugins.clouds.google import AnthropicVertexBackend
 from harness.plugins.mock.server import MockServer
 from harness.records import Decoding
 from tests.backends.answering import answering

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from harness.errors import ConfigError, FatalCallError, PromptRefused, RequestRejected
-from harness.plugins.clouds.gemini import GeminiBackend
+from harness.plugins.clouds.google import GeminiBackend
 from harness.plugins.mock.server import MockServer
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request, Usage
 from tests.backends.answering import answering, transient

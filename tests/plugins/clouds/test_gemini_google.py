@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from harness.errors import CallError, FatalCallError
-from harness.plugins.clouds.gemini import GeminiBackend, vertex_url
+from harness.plugins.clouds.google import GeminiBackend, vertex_url
 from harness.records import (
     Decoding,
     Message,

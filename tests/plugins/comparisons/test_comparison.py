@@ -371,7 +371,6 @@ def a_comparison(p_value: float | None) -> Comparison:
     )
 
 
-@settings(max_examples=6)  # statsmodels collects garbage at every Holm: 80 ms
 @given(st.lists(st.none() | st.floats(0, 1), max_size=15))
 def test_what_has_no_p_value_is_in_no_family(p_values: list[float | None]) -> None:
     known = [p for p in p_values if p is not None]

@@ -4,7 +4,7 @@ from math import log
 
 import pytest
 
-from harness.plugins.data.documents import NONE, CriteriaDescription, describe, pmi, verbs
+from harness.plugins.data.documents import NONE, CriteriaDescription, pmi, verbs
 from harness.records import Criterion
 
 
@@ -23,7 +23,7 @@ def found() -> CriteriaDescription:
         ({"domain": "Arts"}, criteria("A")),
         ({}, criteria("C", "")),
     ]
-    return describe(tasks)
+    return CriteriaDescription(tasks)
 
 
 def test_counts(found: CriteriaDescription) -> None:
@@ -81,12 +81,12 @@ def test_verbs_are_no_other_words(text: str, found: list[str]) -> None:
 def test_verbs_at_the_beginning_and_anywhere() -> None:
     texts = ["Use a list.", "Use NAME_1.", "Do not use lists.", "The list is used.", "A list"]
     texts += ["Use a list."]
-    told = describe([({}, [Criterion(text, {}) for text in texts])], verbs=verbs)
+    told = CriteriaDescription([({}, [Criterion(text, {}) for text in texts])], verbs=verbs)
     assert told.verbs == {"use": 5, "be": 1, "do": 1}
     assert told.openings == {"use": 3, "do": 1}
     assert told.repeated == {1: 4, 2: 1}, "one text occurs twice"
 
 
 def test_of_nothing() -> None:
-    found = describe([])
+    found = CriteriaDescription([])
     assert (found.n_tasks, found.mean, found.together) == (0, None, [])

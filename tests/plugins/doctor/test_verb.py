@@ -60,7 +60,7 @@ def test_a_fresh_machine(tmp_path: Path) -> None:
         assert ended.returncode == 0, ended.stderr
         said = words(ended.stdout)
         assert "ok harness 0.1.0" in said
-        assert "ok report altair, vl-convert-python" in said
+        assert "ok report vl-convert-python" in said
         assert "pip install 'harness-instruct[NAME]'" in said
         assert "- collie missing" in said
         assert "harness data fetch collie" in said

@@ -96,11 +96,7 @@ def run(folder: Path, found: Iterable[Attempt], simulated: bool = False) -> Expo
             writer.append(one)
     return ExportedRun(
         folder=RunFolder(folder.parent, folder.name),
-        manifest={},
-        name=folder.name,
-        task="sums",
-        model="m",
-        simulated=simulated,
+        manifest={"task": "sums", "model": "m", "simulated": simulated},
         index=AttemptIndex(path),
     )
 

@@ -250,5 +250,5 @@ def test_lost_attempts_are_reported(tmp_path: Path, damage: Callable[[Path], Non
     damage(tmp_path / "runs" / "first" / "attempts.jsonl")
     problem = "line is from another run" if damage is copied else "lacks at least"
     output = ("--output", str(tmp_path / "rows.csv"))
-    ended = harness("export", "first", *output, env=env, close_fds=True)
+    ended = harness("export", "first", *output, env=env, apart=True)
     assert problem in ended.stderr

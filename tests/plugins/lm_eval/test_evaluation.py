@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.plugins.suites.suite import MAX_TOKENS, evaluation
+from harness.plugins.suites.api import MAX_TOKENS, evaluation
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.plugins.mock.batches import BATCH_FAULTS
-from harness.plugins.mock.faults import FAULTS, FaultMix, Latency, draw, parse_shares
+from harness.plugins.mock.faults import BATCH_FAULTS, FAULTS, FaultMix, Latency, draw, parse_shares
 from harness.plugins.mock.wire import MockError
 
 

@@ -60,9 +60,8 @@ def test_waiting_is_told_in_seconds_and_milliseconds() -> None:
 
 def test_a_limit_says_when_to_come_again() -> None:
     problem = OpenAIChat().rate_limited("m", level("tokens", 1), 0.02)
-    assert "(TPM): Limit 100, Used 40, Requested 0. Please try again in 20ms." in str(
-        problem.error["message"]
-    )
+    expected = "(TPM): Limit 100, Used 40, Requested 0. Please try again in 20ms."
+    assert expected in problem.message
 
 
 Connect = Callable[..., AbstractAsyncContextManager[openai.AsyncOpenAI]]

@@ -46,7 +46,7 @@ class Talk(Counting):
             self.asked[ask.digest, index] += 1
             self.seen.append(ask)
         if ask.model == self.failing:
-            raise ApiError(400, {"message": "It cannot do that."})
+            raise ApiError(400, "It cannot do that.")
         return self.user(ask) if ask.model == "u" else self.assistant(ask)
 
     def user(self, ask: MockRequest) -> str:

@@ -14,7 +14,7 @@ from harness.engine.executor import execute
 from harness.engine.preparation import prepare
 from harness.errors import ConfigError, RunConflict, StoreFailed
 from harness.plugins.judging.references import Label, keep_labels, kept_labels
-from harness.plugins.remote_runs.object_store import RemoteRuns, Uploads
+from harness.plugins.remote_runs.object_store import RemoteRuns
 from harness.store.files import write_json
 from harness.store.run_folder import RunFolder
 
@@ -250,7 +250,7 @@ async def test_a_failed_upload_is_reported_and_made_good_later(
 ) -> None:
     await one.run()
     said: list[str] = []
-    with Uploads(one.remote, one.folder, said.append):
+    with one.remote.uploads(one.folder, said.append):
         shutil.rmtree(tmp_path / "store")
         (tmp_path / "store").write_text("no folder")
     assert "Cannot" in said[-1]

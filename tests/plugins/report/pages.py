@@ -14,7 +14,7 @@ from typing import Any
 from harness.plugins.comparisons.comparable import Variant
 from harness.plugins.comparisons.costs import latencies
 from harness.plugins.comparisons.run_comparison import RunComparison
-from harness.plugins.report.failure_reasons import read_failures
+from harness.plugins.report.entries import read_failures
 from harness.plugins.report.figure import Figure
 from harness.plugins.report.page import ReportPage, write_page
 from harness.plugins.report.runs import Reported, ReportedRun

@@ -11,8 +11,14 @@ import pytest
 from harness.config.settings import Settings
 from harness.engine.plan import prompt_hash
 from harness.errors import DataMissing
-from harness.plugins.rescoring.rescorer import Rescorer, batches
-from harness.plugins.rescoring.verdict_changes import GONE, Rescored, VerdictChanges, line
+from harness.plugins.rescoring.rescorer import (
+    GONE,
+    Rescored,
+    Rescorer,
+    VerdictChanges,
+    batches,
+    line,
+)
 from harness.records import SCHEMA_VERSION, Attempt, Instance, Outcome, Score
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter

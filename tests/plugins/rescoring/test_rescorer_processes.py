@@ -14,8 +14,7 @@ from harness.config.settings import Settings
 from harness.engine.plan import prompt_hash
 from harness.engine.resolving import build_task
 from harness.errors import ConfigError
-from harness.plugins.rescoring.rescorer import Rescorer, batches
-from harness.plugins.rescoring.verdict_changes import VerdictChanges
+from harness.plugins.rescoring.rescorer import Rescorer, VerdictChanges, batches
 from harness.records import SCHEMA_VERSION, Attempt, Instance, Score
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter

@@ -6,10 +6,10 @@ import pytest
 
 from harness.errors import ConfigError, Unparseable
 from harness.records import Instance
-from harness.scoring.checkers.exact_match import ExactMatchChecker
+from harness.scoring.checkers import ExactMatchChecker
 from harness.scoring.extraction import extraction, faults
 from tests.scoring.test_checks import verdicts
-from tests.tasks.jsonl.test_task import CHECKED, ROW, Made, made
+from tests.tasks.test_task import CHECKED, ROW, Made, made
 
 __all__ = ["made"]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harness.errors import ConfigError, Unparseable
 from harness.plugin_loader import kind
 from tests.scoring.checkers.test_text_matches import INSTANCE, score, score_with
-from tests.tasks.jsonl.test_sources import BLANKS, check_blank_target
+from tests.tasks.test_sources import BLANKS, check_blank_target
 
 PASSING: list[tuple[str, dict[str, Any]]] = [
     ("That makes $1,234.00.", {"target": 1234}),

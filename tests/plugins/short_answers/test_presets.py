@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from harness.errors import DataInvalid, Unparseable
-from tests.tasks.jsonl.test_task import Made, made, passed
+from tests.tasks.test_task import Made, made, passed
 
 __all__ = ["made"]
 

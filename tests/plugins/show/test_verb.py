@@ -39,9 +39,8 @@ def test_a_run_without_its_first_answers_is_shown_as_incomplete(tmp_path: Path) 
     attempts.write_text("".join(line for line in lines if '"round":1' not in line))
     ended = harness("show", "file", env=env)
     assert "INCOMPLETE" in ended.stdout, ended.stderr
-    apart: dict[str, bool] = {"close_fds": True}  # a process warns once
     for listing in ("show file --instance 1", "errors draw file"):
-        ended = harness(*listing.split(), env=env, **apart)
+        ended = harness(*listing.split(), env=env, apart=True)
         assert ended.returncode == 0, ended.stderr
         assert "a part of the file is lost" in ended.stderr, listing
 
@@ -53,8 +52,7 @@ def test_long_reasons_are_cut_where_they_are_shown(tmp_path: Path) -> None:
         "task: {rows: [{q: a}], prompt: '{{ q }}', checks: [./long.py]}\nmodel: simulated/1\n"
     )
     env = os.environ | {"HARNESS_RUNS_DIR": str(tmp_path / "runs")}
-    apart: dict[str, bool] = {"close_fds": True}  # a process of its own reads the changed check
-    assert harness("run", str(file), env=env, **apart).returncode == 0
+    assert harness("run", str(file), env=env, apart=True).returncode == 0
     (tmp_path / "long.py").write_text("def long(text): return True\n")
     for command in (
         "show file --instance 1",
@@ -62,7 +60,7 @@ def test_long_reasons_are_cut_where_they_are_shown(tmp_path: Path) -> None:
         "errors draw file",
         "score file",
     ):
-        ended = harness(*command.split(), env=env, **apart)
+        ended = harness(*command.split(), env=env, apart=True)
         assert ended.returncode in (0, 3), ended.stderr
         assert len(ended.stdout) < 5_000, command
         assert "…" in ended.stdout, command

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("program_folder")
 
 
 def test_benchmarks_by_name_are_evaluated_as_by_the_command() -> None:
-    words, example = WORDS["path"], str(ROOT / "harness/tasks/jsonl/example.jsonl")
+    words, example = WORDS["path"], str(ROOT / "harness/tasks/example.jsonl")
     rows = {"task.prompt": "Write: {{ target }}.", "task.checks": "exact_match"}
     one = harness.evaluate(words, "simulated/0.8", overrides=rows, limit=2, progress=False)
     assert one.run.name == "eval.words.simulated-0.8"

@@ -3,7 +3,7 @@
 import pytest
 
 from harness.errors import ConfigError
-from harness.plugins.suites.suite import evaluation
+from harness.plugins.suites.api import evaluation
 
 
 def test_a_function_that_is_no_models_name_is_refused() -> None:

@@ -9,7 +9,7 @@ import yaml
 
 from tests.cli.command import harness, mistake
 
-FILES, TASKS = "tests/fixtures/words.jsonl,harness/tasks/jsonl/example.jsonl", ("words", "example")
+FILES, TASKS = "tests/fixtures/words.jsonl,harness/tasks/example.jsonl", ("words", "example")
 CHECKED = ("-o", "task.prompt='Write: {{ target }}.'", "-o", "task.checks=exact_match")
 EVAL = ("eval", FILES, *CHECKED, "--model", "simulated/0.2,simulated/0.9", "--limit", "6")
 

@@ -11,7 +11,7 @@ from harness.engine.executor import execute
 from harness.engine.preparation import prepare
 from harness.errors import RunConflict
 from harness.plugins.mock.server import MockServer
-from harness.plugins.team.reply_cache import TeamReplyCache
+from harness.plugins.team.layer import TeamReplyCache
 from harness.records import content_hash
 from harness.store.run_folder import RunFolder
 from tests.postgres import Postgres

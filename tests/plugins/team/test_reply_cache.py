@@ -13,9 +13,8 @@ import pytest
 
 from harness.calls.reply_cache import Payment, ReplyCache
 from harness.errors import ConfigError, StoreFailed
-from harness.plugins.team.database import TeamUnreachable
-from harness.plugins.team.membership import team_facts
-from harness.plugins.team.reply_cache import TeamReplyCache
+from harness.plugins.team.database import TeamUnreachable, team_facts
+from harness.plugins.team.layer import TeamReplyCache
 from harness.records import Decoding, Message, Origin, Reply, Request
 from tests.calls.paid import paid_calls
 from tests.postgres import Postgres
@@ -135,7 +134,7 @@ async def test_a_call_that_is_cancelled_before_it_is_claimed_is_free(
 HOLDER = """
     import asyncio, sys
     from pathlib import Path
-    from harness.plugins.team.reply_cache import TeamReplyCache
+    from harness.plugins.team.layer import TeamReplyCache
 
     async def main():
         with TeamReplyCache(Path(sys.argv[1]), sys.argv[2], lease_s=1.5) as replies:
@@ -236,7 +235,7 @@ async def test_what_a_killed_process_could_not_send_is_sent_by_the_next(
         import asyncio, os, signal, sys
         from pathlib import Path
         from harness.calls.reply_cache import Payment
-        from harness.plugins.team.reply_cache import TeamReplyCache
+        from harness.plugins.team.layer import TeamReplyCache
         from harness.records import Reply
 
         async def main():

@@ -55,7 +55,7 @@ def test_the_examples_are_right() -> None:
     assert check_judge(PolitenessJudge(), INSTANCE, "Kind words.", replies=SAID) == []
 
 
-ROWS = {"path": "harness/tasks/jsonl/example.jsonl", "prompt": "{{ question }}"}
+ROWS = {"path": "harness/tasks/example.jsonl", "prompt": "{{ question }}"}
 OPTIONS = {"jsonl": {**ROWS, "checks": [{"contains": {"target": {"field": "target"}}}]}}
 
 

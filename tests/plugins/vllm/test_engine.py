@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from harness.backends import OwnedServers
 from harness.errors import ConfigError, FatalCallError, RequestRejected, TransientError
 from harness.plugin_loader import kind
-from harness.plugins.vllm.engine import EngineThread
-from harness.plugins.vllm.in_process import (
+from harness.plugins.vllm.engine import (
+    EngineThread,
     InProcessEngine,
     _reasoning_parser,
     sampling,

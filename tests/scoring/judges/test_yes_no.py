@@ -28,7 +28,7 @@ from harness.records import (
     TokenLogprob,
     verdict,
 )
-from harness.scoring.judges.yes_no import YesNo
+from harness.scoring.judges import YesNo
 from tests.conftest import Sums
 from tests.scoring.judges.judged import CRITERIA, Poems
 

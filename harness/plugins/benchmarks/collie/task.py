@@ -41,7 +41,7 @@ from harness.plugins.benchmarks.collie.constraints.grammar import (
     Unit,
 )
 from harness.plugins.benchmarks.collie.constraints.render import feedback, instruction, score
-from harness.ports import DataTable, Effect, Task
+from harness.ports import DataTable, Task, read_paper
 from harness.records import Instance, Message, Score
 from harness.scoring.text import MayCountWords, Uncountable, comparable, english_rules_warning
 
@@ -56,30 +56,7 @@ LEVEL_OF: dict[str, Level] = {level[:4]: level for level in LEVELS[1:]}
 # Words that the paper accepts in addition to its word list.
 LONG_WORDS = frozenset(Path(__file__).with_name("long_words.txt").read_text("utf-8").split())
 
-_POSITIONS = {
-    **{"arbitrary": ("word02", "sent02"), "first": ("para01",)},
-    "last": ("word03", "para05", "pass01"),
-}
-_COUNTS = {
-    **{"characters in a word": ("word01",), "characters in a sentence": ("sent01",)},
-    "words in a sentence, characters in each": ("sent03",),
-    "sentences in a paragraph, words in each": ("para03", "para04"),
-}
-_STRUCTURES = {
-    "word01": "at least n characters",
-    "word02": "exactly n characters, of which the 4th, 8th and 11th are given",
-    "word03": "exactly n characters, of which the last is given",
-    "sent01": "exactly n characters",
-    "sent02": "exactly n words, of which the 4th, 8th and 11th are given",
-    "sent03": "at least n words of at most m characters",
-    "sent04": "contains three given words",
-    "para01": "every sentence begins with a given word",
-    "para02": "exactly n sentences without any of three given words",
-    "para03": "exactly n sentences of at least m and at most k words",
-    "para04": "at least n sentences of at least m words",
-    "para05": "exactly n sentences that end in given words",
-    "pass01": "paragraphs that end in given sentences and have at least n of them",
-}
+PAPER = read_paper(__file__)
 _PAPER = "Yao et al. 2023, arXiv 2307.08689"
 
 
@@ -110,11 +87,8 @@ class CollieTask(Task[CollieItem]):
     """
 
     on_truncated = "fail"
-    group_meanings: ClassVar = {"structure": _STRUCTURES}
-    effects = (
-        Effect("position_effect", "structure", _POSITIONS, f"{_PAPER}, figure 5"),
-        Effect("counting_level_effect", "structure", _COUNTS, f"{_PAPER}, figure 6"),
-    )
+    group_meanings: ClassVar = PAPER.group_meanings
+    effects = PAPER.effects
 
     def __init__(
         self,

@@ -9,7 +9,6 @@ arrays of these; ``corrected`` says "less". For schemas that the authors' text d
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -20,6 +19,7 @@ import yaml
 
 from harness.errors import DataInvalid
 from harness.plugins.benchmarks.concodeeval import python
+from harness.plugins.benchmarks.concodeeval.documents.xml_text import DECLARATION, lines
 from harness.plugins.benchmarks.concodeeval.schema import (
     RESERVED,
     Representation,
@@ -32,14 +32,10 @@ from harness.plugins.benchmarks.concodeeval.schema import (
     unmarked,
 )
 from harness.prompts import Template, read
+from harness.scoring.validators.limits import UnparseableDocument
 
 REPRESENTATIONS: tuple[Representation, ...] = get_args(Representation)
 INDENT = " " * 4
-
-XML_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-# Characters that XML 1.0 does not allow.
-FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-TYPES = {dict: "dict", list: "list", str: "str", bool: "bool", int: "int", float: "float"}
 
 
 def render(
@@ -67,8 +63,7 @@ def rendered(
         case "yaml":
             text, spans = _yaml(schema)
         case "xml":
-            members = _xml_members(schema, INDENT, "")
-            text, spans = unmarked(f'<?xml version="1.0" ?>\n<all>\n{members}</all>')
+            text, spans = unmarked(_xml(schema))
         case "python":
             text, spans = unmarked(python.render(schema))
         case "natural_language":
@@ -125,39 +120,23 @@ def _yaml(schema: Schema) -> tuple[str, Spans]:
     return text, spans
 
 
-def _xml_members(value: Any, indent: str, path: str) -> str:
-    if isinstance(value, list):
-        items = enumerate(value)
-        return "".join(_xml("item", "", item, indent, pointer(path, n)) for n, item in items)
-    elements = []
-    for name, member in value.items():
-        tag = name
-        attribute = ""
-        if not XML_NAME.fullmatch(name):
-            quoted = quoteattr(_allowed(name), {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"})
-            tag = "key"
-            attribute = f" name={quoted}"
-        elements.append(_xml(tag, attribute, member, indent, pointer(path, name)))
-    return "".join(elements)
-
-
-def _xml(tag: str, attribute: str, value: Any, indent: str, path: str) -> str:
-    start = f'{indent}<{marked(tag + attribute, path)} type="{TYPES.get(type(value), "null")}"'
-    if isinstance(value, dict | list) and value:
-        return f"{start}>\n{_xml_members(value, indent + INDENT, path)}{indent}</{tag}>\n"
-    if isinstance(value, str):
-        text = escape(_allowed(value), {"\r": "&#13;"})
-    elif isinstance(value, bool):
-        text = "true" if value else "false"
-    else:
-        text = "" if value in (None, {}, []) else repr(value)
-    return f"{start}>{text}</{tag}>\n" if text else f"{start}/>\n"
-
-
-def _allowed(text: str) -> str:
-    if bad := FORBIDDEN.search(text):
-        raise DataInvalid(f"XML 1.0 cannot contain the character {bad[0]!r} of {text[:40]!r}.")
-    return text
+def _xml(schema: Schema) -> str:
+    """Return the schema as XML with marks."""
+    if not schema:
+        return f"{DECLARATION}\n<all>\n</all>"
+    try:
+        elements = lines(
+            "all",
+            "all",
+            schema,
+            (),
+            escaped=lambda text: escape(text, {"\r": "&#13;"}),
+            quoted=lambda text: quoteattr(text, {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"}),
+            marked=lambda text, path: marked(text, pointer("", *path)),
+        )
+        return "\n".join([DECLARATION, *elements])
+    except UnparseableDocument as error:
+        raise DataInvalid(f"The schema cannot be written as XML: {error}.") from None
 
 
 COUNTS = ("minContains", "maxContains")

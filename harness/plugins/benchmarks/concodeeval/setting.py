@@ -118,8 +118,6 @@ def _schema(row: Row, where: str) -> SchemaRow:
 
 
 _PAPER = "Kammakomati et al. 2024, arXiv 2407.03387"
-GENERATION_SOURCE = f"{_PAPER}, tables 1 and 5"
-VALIDATION_SOURCE = f"{_PAPER}, tables 1 and 6"
 NAMES: Mapping[Representation | Format, str] = {  # their names in prompts
     **{"json": "JSON", "yaml": "YAML", "xml": "XML", "python": "Python"},
     "natural_language": "natural language",

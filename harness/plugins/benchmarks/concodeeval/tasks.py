@@ -32,15 +32,13 @@ from harness.plugins.benchmarks.concodeeval.schema import (
     sample_third,
 )
 from harness.plugins.benchmarks.concodeeval.setting import (
-    GENERATION_SOURCE,
     NAMES,
-    VALIDATION_SOURCE,
     ConCodeEval,
     Label,
     SchemaRow,
 )
 from harness.plugins.benchmarks.concodeeval.setting import Sample as SampleRow
-from harness.ports import PaperTable, TableFigure
+from harness.ports import read_paper
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
 from harness.scoring.extraction import BlockExtraction, NoAnswerBlock, reads
 from harness.scoring.validators import Undecided, UnparseableDocument, Violation, validator
@@ -91,18 +89,7 @@ class ConCodeEvalGeneration(ConCodeEval):
     part = "generation"
     prompts = ("chat", "paper", "plain")
     prompt_fields = frozenset({"schema", "input", "output", "shots"})
-    table = PaperTable(
-        rows="representation",
-        columns="output",
-        figures=(
-            TableFigure("Gen Acc", of="passed"),
-            TableFigure("IS%", of="score", score="invalid_sample"),
-            TableFigure("no block", of="score", score="no_block"),
-            TableFigure("unparseable", of="score", score="unparseable"),
-            TableFigure("RTV%", of="score", score="root_type_violated"),
-        ),
-        source=GENERATION_SOURCE,
-    )
+    table = read_paper(__file__, "generation.yaml").table
 
     def __init__(
         self,
@@ -348,19 +335,7 @@ class ConCodeEvalValidation(ConCodeEval):
     prompts = ("chat", "paper", "granite")
     prompt_fields = frozenset({"schema", "input", "output", "shots", "sample"})
     constraint_kind: ConstraintKind = "choices"
-    table = PaperTable(
-        rows="representation",
-        columns="output",
-        figures=(
-            TableFigure("Val Acc", of="passed"),
-            TableFigure("Val Acc, answered", of="answered", score="correct"),
-            TableFigure("Macro-F1", of="macro_f1", score="correct", label="label"),
-            TableFigure(
-                "Macro-F1, answered", of="macro_f1_answered", score="correct", label="label"
-            ),
-        ),
-        source=VALIDATION_SOURCE,
-    )
+    table = read_paper(__file__, "validation.yaml").table
 
     def instances(self) -> Iterator[ValidationInstance]:
         """Yield each sample in each output format. Samples of equal schemas form one cluster.

@@ -28,7 +28,7 @@ from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import Row, converted, rows
 from harness.errors import DataInvalid, DataMissing
 from harness.plugins.benchmarks.followbench.rules import CHECKS, FollowBenchRule, rule_for
-from harness.ports import FigureKind, PaperTable, TableFigure, Task
+from harness.ports import FigureKind, TableFigure, Task, read_paper
 from harness.records import Criterion, Instance, Message, Score
 from harness.scoring.text import english_rules_warning
 from harness.store.columns import NOT_JUDGED, AttemptTable, changes
@@ -79,16 +79,7 @@ class FollowBenchTask(Task[FollowBenchItem]):
     """
 
     on_truncated = "grade"  # the authors' code scores truncated answers
-    table = PaperTable(
-        rows="",
-        columns="level",
-        figures=(
-            TableFigure("HSR", average="category"),
-            TableFigure("SSR", "partial", "followbench.soft", average="category"),
-            TableFigure("CSL", "consecutive", label="level", average="category"),
-        ),
-        source="Jiang et al. 2024 (arXiv 2310.20410), table 2",
-    )
+    table = read_paper(__file__).table
 
     def __init__(
         self,
@@ -249,9 +240,6 @@ def _item(row: _Row, evolution: tuple[str, ...], where: str) -> FollowBenchItem:
 def _published(folder: Path, categories: Sequence[Category]) -> dict[Category, Path]:
     files = {name: folder / f"{name}_constraints.json" for name in categories}
     return {name: file for name, file in files.items() if file.is_file()}
-
-
-plugin = FollowBenchTask
 
 
 CONSECUTIVE = "consecutive"

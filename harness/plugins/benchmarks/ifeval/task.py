@@ -19,9 +19,12 @@ from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import Row, converted, read_all, turns_of
 from harness.errors import DataInvalid, raised_as
 from harness.plugins.benchmarks.ifeval import instructions as verifiable
-from harness.plugins.benchmarks.ifeval.instructions import Verdicts, VerifiableInstruction
-from harness.plugins.benchmarks.ifeval.instructions.texts import splitter
-from harness.ports import PaperTable, TableFigure, Task
+from harness.plugins.benchmarks.ifeval.instructions import (
+    Verdicts,
+    VerifiableInstruction,
+    splitter,
+)
+from harness.ports import Task, read_paper
 from harness.records import Instance, Message, Score
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.text import Uncountable
@@ -34,13 +37,6 @@ LOOSE_SHARE = "loose_instructions"
 COUNT = "n_instructions"
 NOW_PASSED = "corrected_to_pass"
 NOW_FAILED = "corrected_to_fail"
-
-FIGURES = (
-    TableFigure("prompt strict"),
-    TableFigure("instruction strict", of="score", score=STRICT_SHARE, weight=COUNT),
-    TableFigure("prompt loose", of="score", score=LOOSE),
-    TableFigure("instruction loose", of="score", score=LOOSE_SHARE, weight=COUNT),
-)
 
 
 class IFEvalItem(Struct, frozen=True):
@@ -67,9 +63,7 @@ class IFEvalTask(Task[IFEvalItem]):
     """
 
     on_truncated = "grade"
-    table = PaperTable(
-        rows="", columns="", figures=FIGURES, source="Zhou et al. 2023 (arXiv 2311.07911), table 3"
-    )
+    table = read_paper(__file__).table
     _public: ClassVar[str] = "ifeval/input_data.jsonl"
     _builtin: ClassVar[Path] = Path(__file__).with_name("builtin.jsonl")
 

@@ -23,7 +23,7 @@ from typing_extensions import override
 from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import Row, converted, read_all
 from harness.errors import ConfigError, DataInvalid, Unparseable
-from harness.ports import PaperTable, TableFigure, Task
+from harness.ports import Task, read_paper
 from harness.records import Criterion, Instance, Message, Question, Reply, Request, Score
 from harness.scoring.conclusions import (
     is_quoted,
@@ -67,12 +67,7 @@ class InfoBenchTask(Task[InfoBenchItem]):
     """
 
     on_truncated = "grade"  # the authors judge truncated answers
-    table = PaperTable(
-        rows="",
-        columns="subset",
-        figures=(TableFigure("DRFR", "ratio", "infobench.met", per="infobench.decided"),),
-        source="Qin et al. 2024 (arXiv 2401.03601), section 3",
-    )
+    table = read_paper(__file__).table
 
     def __init__(self, dataset: str = "builtin", *, data: DataFolder) -> None:
         self.dataset = dataset
@@ -139,7 +134,6 @@ def _item(raw: Row, where: str) -> InfoBenchItem:
 
 
 read_items = partial(read_all, item=_item)  # yields the items; the default id is the row's number
-plugin = InfoBenchTask
 
 
 class InfoBenchJudge(PublishedJudge):

@@ -26,7 +26,7 @@ from harness.datasets.catalogue import decoded, members
 from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import converted, rows, unique
 from harness.errors import ConfigError, DataInvalid, nearest
-from harness.ports import DataTable, PaperTable, TableFigure, Task
+from harness.ports import DataTable, Task, read_paper
 from harness.prompts import named, read, read_file
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
 from harness.scoring import validators
@@ -87,21 +87,7 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
 
     on_truncated = "fail"
     constraint_kind: ConstraintKind = "json_schema"
-    table = PaperTable(
-        rows="dataset",
-        columns="",
-        figures=(
-            TableFigure("declared", "score", DECLARED),
-            TableFigure("empirical", "score", COMPLIANT),
-            TableFigure("compliance rate", "ratio", COMPLIANT, per=DECLARED),
-            TableFigure("JSON", "score", JSON),
-            TableFigure("over-constrained", "score", OVER),
-            TableFigure("under-constrained", "score", UNDER),
-            TableFigure("tokens", "score", "output_tokens"),
-            TableFigure("ms", "score", "milliseconds"),
-        ),
-        source="Geng et al. 2025 (arXiv 2501.10868), table 4",
-    )
+    table = read_paper(__file__).table
 
     def __init__(
         self,
@@ -410,18 +396,9 @@ def read_items(path: Path) -> Iterator[SchemaItem]:
     )
 
 
-plugin = JSONSchemaBenchTask
-
-
-class _Labelled(msgspec.Struct):
-    data: Any
-    valid: bool
-    description: str = ""
-
-
-class _Schema(msgspec.Struct):
+class _Schema(Struct):
     schema: Any
-    tests: list[_Labelled] = []
+    tests: tuple[LabelledInstance, ...] = ()
 
 
 def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:

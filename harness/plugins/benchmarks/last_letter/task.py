@@ -25,7 +25,7 @@ from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, Unparseable
 from harness.plugins.benchmarks.last_letter import structure
 from harness.plugins.benchmarks.last_letter.structure import LETTERS, SHOTS, LetterQuestion
-from harness.ports import Judge, PaperTable, TableFigure, Task, overrides
+from harness.ports import Judge, Task, overrides, read_paper
 from harness.records import (
     ConstraintKind,
     Decoding,
@@ -65,15 +65,7 @@ class LastLetterTask(Task[LetterQuestion]):
     """
 
     on_truncated = "fail"
-    table = PaperTable(
-        rows="",
-        columns="",
-        figures=(
-            *(TableFigure(reader, "score", reader) for reader in structure.READERS),
-            TableFigure("AI parser", "score", "ai_parser.correct"),
-        ),
-        source="Say What You Mean, https://blog.dottxt.co/say-what-you-mean.html",
-    )
+    table = read_paper(__file__).table
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ from harness.plugins.benchmarks.ifeval.task import (
     read_item,
 )
 from harness.plugins.hub.task import HubDataset
-from harness.ports import Aggregates, GivenAnswer, PaperTable, TableFigure
+from harness.ports import Aggregates, GivenAnswer, read_paper
 from harness.records import Instance, Message
 
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
@@ -60,18 +60,7 @@ class MultiIFTask(IFEvalTask):
             hub: and the name of a data set of the Hub, as in hub:facebook/Multi-IF.
     """
 
-    table = PaperTable(
-        rows=LANGUAGE,
-        columns="",
-        figures=(
-            TableFigure("all turns"),
-            TableFigure("last: prompt strict", of="score", score=STRICT),
-            TableFigure("instruction strict", of="score", score=STRICT_SHARE, weight=COUNT),
-            TableFigure("prompt loose", of="score", score=LOOSE),
-            TableFigure("instruction loose", of="score", score=LOOSE_SHARE, weight=COUNT),
-        ),
-        source="He et al. 2024 (arXiv 2410.15553)",
-    )
+    table = read_paper(__file__).table
 
     def __init__(self, dataset: str = "builtin", *, data: DataFolder) -> None:
         self.dataset = dataset

@@ -11,11 +11,13 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import zip_longest
 from math import ceil
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from harness.errors import ConfigError, nearest
 from harness.plugins.benchmarks.natural_instructions import loading
@@ -25,7 +27,7 @@ from harness.plugins.benchmarks.natural_instructions.loading import (
     NaturalTask,
 )
 from harness.plugins.benchmarks.natural_instructions.overlap import bare
-from harness.ports import Claim
+from harness.prompts import Template, read
 
 POSITIVE = "Positive Examples Full Only"
 POSITIVE_EXPLAINED = "Positive Examples Full Explanations"
@@ -50,6 +52,10 @@ ENCODINGS: Mapping[str, tuple[str, ...]] = {  # names and fields, as in the pape
         POSITIVE_EXPLAINED,
     ),
 }
+
+Form = Literal["paper", "chat"]
+
+_INPUT = "\ufdd0"  # stands for the input in a rendered template
 
 NO_SUGGESTION = " "  # a missing suggestion in the authors' files
 
@@ -81,98 +87,73 @@ def label(fields: Sequence[str]) -> str:
     return "".join(f"_{field}" for field in fields) or "instance_only"
 
 
-def paper(
-    instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
-) -> str:
-    """Return the authors' prompt for the input ``text``, byte for byte.
+def frame(
+    form: Form, instruction: Instruction, fields: Sequence[str], positives: Sequence[Example] = ()
+) -> tuple[str, str]:
+    """Return what stands before and after the input in prompts that show some positive examples.
 
-    ``positives`` are the positive examples to show. The empty first line that the authors' code
-    writes in some cases is omitted, because no recorded prompt has it.
+    The form ``paper`` is the authors' prompt, byte for byte, except that the empty first line that
+    their code writes in some cases is omitted, because no recorded prompt has it. The form ``chat``
+    asks a chat model for the output alone.
     """
-    lines: list[str] = []
+    parts: list[Mapping[str, Any]] = []
     for field in fields:
         if field in loading.TEXT_FIELDS:
-            value = instruction.text(field)
-            lines += [f"{field}: {value.strip()}"] if value is not None else []
-            continue
-        for number, example, wrong in _examples(field, instruction, positives):
-            title = "Negative" if wrong else "Positive"
-            reason = example.reason
-            suggestion = ""
-            if wrong and example.suggestion not in (None, NO_SUGGESTION):
-                suggestion = f"suggestion: {example.suggestion}"
-            lines += [f"{title} Example{number}- "] if field != POSITIVE else []
-            lines += [f"input: {example.input}", f"output: {example.output}"]
-            if field != POSITIVE and (reason is not None or suggestion):
-                lines.append(f"reason: {reason or ''}{suggestion}")
-    return "\n".join([*lines, f"input: {text}", "output:"])
+            parts.append({"name": field, "text": instruction.text(field)})
+        else:
+            examples = list(_examples(field, instruction, positives))
+            parts.append({"examples": examples, "explained": field != POSITIVE})
+    text = _template(form).render({"parts": parts, "input": _INPUT})
+    before, _, after = text.rpartition(_INPUT)
+    return before, after
 
 
-def chat(
-    instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
+def prompt(
+    form: Form,
+    instruction: Instruction,
+    fields: Sequence[str],
+    text: str,
+    positives: Sequence[Example] = (),
 ) -> str:
-    """Return a chat model's prompt for the input ``text``. It asks for the output alone.
+    """Return the prompt for the input ``text`` (see `frame`)."""
+    return filled(form, frame(form, instruction, fields, positives), text)
 
-    ``positives`` are the positive examples to show.
-    """
-    parts: list[str] = []
-    for field in fields:
-        if field in loading.TEXT_FIELDS:
-            value = (instruction.text(field) or "").strip()
-            parts += [f"{field}: {value}"] if value else []
-            continue
-        for number, example, wrong in _examples(field, instruction, positives):
-            texts = {"Input": example.input.strip(), "Output": example.output.strip()}
-            title = "Wrong example" if wrong else "Example"
-            lines = [f"{title} {number}", *(f"{name}: {value}" for name, value in texts.items())]
-            explained = {"Reason": example.reason, "Suggestion": example.suggestion}
-            for name, explanation in explained.items() if field != POSITIVE else ():
-                lines += (
-                    [f"{name}: {explanation.strip()}"]
-                    if explanation and explanation.strip()
-                    else []
-                )
-            parts.append("\n".join(lines))
-    parts.append("Give the output for this input. Answer with the output alone.")
-    parts.append(f"Input: {text.strip()}")
-    return "\n\n".join(parts)
+
+def filled(form: Form, around: tuple[str, str], text: str) -> str:
+    """Return the prompt for an input, given what stands around it (see `frame`)."""
+    before, after = around
+    return f"{before}{text.strip() if form == 'chat' else text}{after}"
+
+
+@cache
+def _template(form: Form) -> Template:
+    return read(f"natural_instructions/{form}")
 
 
 def _examples(
     field: str, instruction: Instruction, positives: Sequence[Example]
-) -> Iterator[tuple[int, Example, bool]]:
-    """Yield (number from 1, example, is_wrong) for a field's examples."""
+) -> Iterator[Mapping[str, Any]]:
+    """Yield a field's examples, with their numbers from 1."""
     negatives = instruction.negative[: len(positives)]  # at most as many as positive ones
     right = [] if field == NEGATIVE_EXPLAINED else positives
     wrong = negatives if field in (NEGATIVE_EXPLAINED, ALTERNATING) else ()
     for number, pair in enumerate(zip_longest(right, wrong), start=1):
-        yield from (
-            (number, example, bool(is_wrong))
-            for is_wrong, example in enumerate(pair)
-            if example is not None
-        )
+        for is_wrong, example in enumerate(pair):
+            if example is not None:
+                correction = is_wrong and example.suggestion not in (None, NO_SUGGESTION)
+                added = {"number": number, "wrong": is_wrong, "correction": correction}
+                yield asdict(example) | added
 
 
-_SAMPLE = Example("input", "output", "reason", "suggestion")
-_ALL = Instruction("title", "definition", "prompt", "avoid", "emphasis", (_SAMPLE,), (_SAMPLE,))
-_WORDED = [field for field in FIELDS if field != ALTERNATING]  # it adds no wording
-# Hash of the chat form's wording, on which a run's prompts depend.
-WORDING = hashlib.sha256(chat(_ALL, _WORDED, "text", (_SAMPLE,)).encode()).hexdigest()
+@cache
+def wording() -> str:
+    """Return a hash of the chat form's wording, on which a run's prompts depend."""
+    sample = Example("input", "output", "reason", "suggestion")
+    texts = "title", "definition", "prompt", "avoid", "emphasis"
+    worded = [field for field in FIELDS if field != ALTERNATING]  # it adds no wording
+    text = prompt("chat", Instruction(*texts, (sample,), (sample,)), worded, "text", (sample,))
+    return hashlib.sha256(text.encode()).hexdigest()
 
-ACL = "Mishra et al. 2022, abstract (ACL)"
-V1 = "Mishra et al. 2021, abstract (arXiv 2104.08773v1)"
-
-_BENEFIT = "models benefit from instructions"
-CLAIMS = (
-    Claim(_BENEFIT, ACL, "more", label(["Definition", "Prompt"]), label(["Prompt"])),
-    Claim(_BENEFIT, ACL, "more", label(["Prompt", POSITIVE]), label([POSITIVE])),
-    Claim(
-        "the extent of their gains varies across different fields of instructions",
-        V1,
-        "rows_differ",
-    ),
-    Claim("and also depends on the task being solved", V1, "groups_differ"),
-)
 
 # By field: a short name; positive examples with and without explanations share one.
 SHORT = dict.fromkeys((POSITIVE, POSITIVE_EXPLAINED), "Positive Examples")
@@ -197,8 +178,6 @@ ASCII_PER_TOKEN = 3.5
 OTHER_BYTES_PER_TOKEN = 1.5  # other characters have two to four bytes, often in a single token
 
 KEPT, SPREAD = 60, 100  # see `evaluated`
-
-FORMS = {"paper": paper, "chat": chat}
 
 
 class InstructionItem(Struct, frozen=True):
@@ -266,7 +245,7 @@ class Showing:
     """The options of `NaturalInstructionsTask` that determine the content of prompts."""
 
     fields: Sequence[str]
-    form: Literal["paper", "chat"]
+    form: Form
     examples: Examples = "own"
     instances: int | None = 50
     token_budget: int = GPT3_PROMPT
@@ -278,11 +257,12 @@ class Showing:
         answers = [output for entry in task.entries for output in entry.outputs]
         answers += [example.output for example in task.instruction.positive]
         labels = frozenset(map(bare, answers if category == loading.CLASSIFICATION else ()))
+        around = frame(self.form, task.instruction, self.fields, positives)
         for entry in (task.entries[index] for index in chosen):
-            prompt = FORMS[self.form](task.instruction, self.fields, entry.input, positives)
+            text = filled(self.form, around, entry.input)
             name = f"{task.name}/{entry.id}"
             n_examples = len(positives)
-            yield InstructionItem(name, prompt, entry.input, entry.outputs, n_examples, labels)
+            yield InstructionItem(name, text, entry.input, entry.outputs, n_examples, labels)
 
     def _positives(self, task: NaturalTask, chosen: Collection[int]) -> Sequence[Example]:
         if not any(name in EXAMPLE_FIELDS for name in self.fields):
@@ -295,9 +275,8 @@ class Showing:
             longest = max((task.entries[index].input for index in chosen), key=estimate)
 
             def tokens(number: int) -> int:
-                positives = available[:number]
-                prompt = FORMS[self.form](task.instruction, self.fields, longest, positives)
-                return estimate(prompt)
+                shown = available[:number]
+                return estimate(prompt(self.form, task.instruction, self.fields, longest, shown))
 
             numbers = range(len(available) + 1)
             return available[: max(0, bisect_right(numbers, self.token_budget, key=tokens) - 1)]

@@ -34,7 +34,7 @@ from harness.plugins.benchmarks.natural_instructions.overlap import (
     first_line,
     rouge_l,
 )
-from harness.ports import DataTable, Metric, Task
+from harness.ports import DataTable, Metric, Task, read_paper
 from harness.records import WARNING, Instance, Message, Score
 from harness.scoring.text import Uncountable
 from harness.wording import truncated
@@ -115,7 +115,7 @@ class NaturalInstructionsTask(Task[InstructionItem]):
 
     on_truncated = "grade"
     measure = "rouge_l"
-    claims = encodings.CLAIMS
+    claims = read_paper(__file__).claims
     fields = staticmethod(encodings.named_fields)
 
     def __init__(
@@ -237,7 +237,7 @@ class NaturalInstructionsTask(Task[InstructionItem]):
             **{f"task_sha256/{name}": digest for name, digest in hashes.items()},
         }
         if self._showing.form == "chat":
-            facts["wording_sha256"] = encodings.WORDING
+            facts["wording_sha256"] = encodings.wording()
         facts |= {name: metric.fingerprint() for name, metric in self._metrics.items()}
         if self._showing.examples == "fit":
             facts["tokens"] = "estimate"

@@ -25,7 +25,7 @@ from harness.datasets.catalogue import decoded
 from harness.datasets.folder import DataFolder, parquet_rows, read_jsonl, sha256
 from harness.datasets.rows import Row, converted, read_all, rows
 from harness.errors import ConfigError, DataInvalid, DataMissing
-from harness.ports import PaperTable, TableFigure, Task
+from harness.ports import Task, read_paper
 from harness.records import Criterion, Instance, Message, Score
 
 FOLDER = "wildifeval"  # in the data folder, with the public files
@@ -92,15 +92,7 @@ class WildIFEvalTask(Task[WildIFEvalItem]):
 
     # The paper judges whatever fits in 1,000 tokens.
     on_truncated = "grade"
-    table = PaperTable(
-        rows="",
-        columns="n_constraints",
-        figures=(
-            TableFigure("strict"),  # the pass rate, with refused and empty answers failing
-            TableFigure("soft", of="score", score="yes_no.soft"),
-        ),
-        source="Lior et al. 2025 (arXiv 2503.06573), figures 5, 6 and 10",
-    )
+    table = read_paper(__file__).table
 
     def __init__(
         self,
@@ -344,9 +336,6 @@ def _table(path: Path | None, key: str, value: str) -> dict[str, str]:
             raise DataInvalid(f"{path}: must have the columns {key} and {value}.")
         table[row[key].strip()] = row[value].strip()
     return table
-
-
-plugin = WildIFEvalTask
 
 
 def prompt(

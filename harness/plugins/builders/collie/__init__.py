@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-import harness
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid
 from harness.plugin_loader import kind
@@ -23,18 +22,7 @@ from harness.plugins.builders.collie.audit import TRIVIAL, Audited, audit
 from harness.plugins.builders.collie.extraction import Extracted, ExtractionPlan, Segmenter, Yield
 from harness.plugins.builders.collie.source import DocumentBatch, Documents, Source, parts
 from harness.plugins.builders.collie.structure import Structure
-from harness.plugins.builders.folder import (
-    BuiltFolder,
-    Cell,
-    Stages,
-    card,
-    document,
-    inline,
-    key_of,
-    locked_stages,
-    quoted,
-    table,
-)
+from harness.plugins.builders.folder import BuiltFolder, Stages, key_of, locked_stages, rendered
 from harness.workers import Workers
 
 KIND = "collie"
@@ -44,8 +32,6 @@ INSTANCES = "instances.jsonl"
 AUDIT = "audit.jsonl"
 CARD = "card.md"
 REPORT = "report.md"
-EXAMPLES = 2  # number of instances per structure in the report
-LONGEST = 600  # characters of an example
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +112,14 @@ def build(
             "counts": counts,
         }
         n = len(items)
-        about = f"{n:,} instances in COLLIE's form, built by harness {harness.__version__}."
         rows = [
             item.row(findings.near_misses) for item, findings in zip(items, audited, strict=True)
         ]
         text = report(structures, yields, items, audited)
-        texts = {CARD: card(out.name, about, facts), REPORT: text}
-        folder.write(out, KIND, {INSTANCES: rows, AUDIT: audited}, facts, texts)
+        card = rendered("collie/card.md.j2", name=out.name, facts=facts, instances=n)
+        folder.write(
+            out, KIND, {INSTANCES: rows, AUDIT: audited}, facts, {CARD: card, REPORT: text}
+        )
         stages.delete()
     return BuiltFolder(out, n, facts, text, stages.resumed)
 
@@ -236,78 +223,18 @@ def report(
     audited: Sequence[Audited],
 ) -> str:
     """Return the build's report in Markdown: texts kept and dropped, audit results and examples."""
-    reasons = [problem for extracted in yields.values() for problem in extracted.problems.items()]
-    unreadable = [f"- {inline(name)}: {inline(why)}" for name, why in reasons]
-    built = Counter((item.structure, item.source) for item in items)
-    columns = ("documents", "unreadable", "characters", "paragraphs")
-    return document(
-        "# Report of the build",
-        "## Text",
-        table(
-            {"source": name} | {column: getattr(extracted, column) for column in columns}
-            for name, extracted in yields.items()
-        ),
-        "Unreadable:\n\n" + "\n".join(unreadable) if unreadable else "",
-        "## Left out by filters",
-        "Share of the examined paragraphs or sentences; the first filter that applies "
-        "is counted. Of a passage: surviving paragraphs that no passage may contain.",
-        table(_filters(yields)),
-        "## Structures",
-        "Texts that were tried and that satisfied the structure. Suspicious texts were left out: "
-        "one of their targets does not begin and end with a letter or digit.",
-        table(
-            {
-                "structure": structure.name,
-                "source": source,
-                "tried": extracted.texts[structure.level],
-                "satisfied": extracted.satisfied.get(structure.name, 0),
-                "suspicious": extracted.suspicious.get(structure.name, 0),
-                "instances": built[structure.name, source],
-            }
-            for structure in structures
-            for source, extracted in yields.items()
-            if structure.level in extracted.texts
-        ),
-        "## Audit",
-        "Difficulty is the share of some natural texts that pass: a lower share is harder. An "
-        f"instance is trivial from {TRIVIAL:.0%} on. `audit.jsonl` has every instance's findings.",
-        table(_audit(structure.name, audited) for structure in structures),
-        "## Examples",
-        *(
-            f"**{inline(item.id)}**: {inline(item.prompt)}\n\n{quoted(item.example or '', LONGEST)}"
-            for structure in structures
-            for item in [item for item in items if item.structure == structure.name][:EXAMPLES]
-        ),
+    return rendered(
+        "collie/report.md.j2",
+        structures=structures,
+        yields=yields,
+        items=items,
+        audited=audited,
+        built=Counter((item.structure, item.source) for item in items),
+        trivial=TRIVIAL,
+        median=_median_share,
     )
 
 
-def _filters(yields: Mapping[str, Yield]) -> Iterator[dict[str, Cell]]:
-    for name, extracted in yields.items():
-        surviving = extracted.paragraphs - sum(extracted.filtered.get("paragraph", {}).values())
-        sizes = {
-            "paragraph": extracted.paragraphs,
-            "sentence": extracted.sentences,
-            "passage": surviving if "passage" in extracted.texts else 0,
-        }
-        for unit, size in sizes.items():
-            counts = extracted.filtered.get(unit, {})
-            for reason, n in [*sorted(counts.items()), ("all of them", sum(counts.values()))]:
-                if size:
-                    facts: dict[str, Cell] = {"source": name, "unit": unit, "filter": reason}
-                    yield facts | {"left out": n, "share": n / size}
-
-
-def _audit(structure: str, audited: Sequence[Audited]) -> dict[str, Cell]:
-    of_structure = [findings for findings in audited if findings.structure == structure]
-    shares = [findings.share for findings in of_structure if findings.share is not None]
-    return {
-        "structure": structure,
-        "instances": len(of_structure),
-        "reference passes": sum(findings.passes is True for findings in of_structure),
-        "near misses": sum(len(findings.near_misses) for findings in of_structure),
-        "with an unbroken part": sum(bool(findings.unbroken) for findings in of_structure),
-        "with problems": sum(bool(findings.problems) for findings in of_structure),
-        "duplicates": sum(findings.same_as is not None for findings in of_structure),
-        "trivial": sum(findings.trivial for findings in of_structure),
-        "median share": median(shares) if shares else None,
-    }
+def _median_share(findings: Sequence[Audited]) -> float | None:
+    shares = [item.share for item in findings if item.share is not None]
+    return median(shares) if shares else None

@@ -38,7 +38,7 @@ from harness.plugins.builders.collie.structure import (
 )
 from harness.plugins.builders.draws import Draws, hashed
 from harness.ports import Filter
-from harness.records import Document
+from harness.records import Document, JsonObject
 
 TOO_LONG, EMPTY = "too long", "empty"  # reasons for dropping text, besides the filters' names
 ENOUGH = 4  # sentences to split per sentence to keep: splitting a whole book takes long
@@ -52,9 +52,9 @@ class Candidate(Struct, frozen=True):
     """
 
     text: str
-    plain: dict[str, Any]
+    plain: JsonObject
     document: str
-    about: dict[str, Any]
+    about: JsonObject
 
 
 class Yield(Struct):
@@ -217,8 +217,8 @@ class ExtractionPlan(Struct, frozen=True):
     ``plugins`` has the package, version and code hash of each plug-in.
     """
 
-    structures: list[dict[str, Any]]
-    sources: dict[str, dict[str, Any]]
+    structures: list[JsonObject]
+    sources: dict[str, JsonObject]
     plugins: dict[str, dict[str, str]]
     seed: int
     targets: int
@@ -347,9 +347,9 @@ def chosen(candidates: Iterable[Candidate], limit: int, seed: int) -> list[Candi
 class BuiltItem(CollieItem, frozen=True):
     """An instance of a built data set, with facts about its example's document."""
 
-    metadata: dict[str, Any]
+    metadata: JsonObject
 
-    def row(self, near_misses: Sequence[str]) -> dict[str, Any]:
+    def row(self, near_misses: Sequence[str]) -> JsonObject:
         """Return the instance, with its near misses, as a row of ``instances.jsonl``."""
         return {
             "id": self.id,

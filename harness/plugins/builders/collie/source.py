@@ -26,7 +26,7 @@ from harness.plugins.builders.collie.structure import Bounds, FilePart, read_yam
 from harness.plugins.builders.corpora import format_of
 from harness.plugins.builders.draws import hashed
 from harness.ports import Loader
-from harness.records import Document
+from harness.records import Document, JsonObject
 
 PRESETS = {path.stem: path for path in sorted(Path(__file__).with_name("sources").glob("*.yaml"))}
 # The presets of files that have no rows, by suffix. Files with rows have the preset of their
@@ -36,7 +36,7 @@ GUTENBERG = "gutenberg-metadata.json"
 MOST_DOCUMENTS = 256  # maximum documents of a batch
 MOST_CHARACTERS = 1_000_000  # maximum characters of a batch, unless one document is longer
 
-PlugIn = str | dict[str, Any]  # a plug-in: its name, or a mapping with ``name`` and options
+PlugIn = str | JsonObject  # a plug-in: its name, or a mapping with ``name`` and options
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -65,11 +65,11 @@ class Source(FilePart):
     longest: Count = 20_000  # maximum characters of a paragraph or sentence
     _folder: Path | None = PrivateAttr(None)  # base of a relative path; None for a preset's path
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> JsonObject:
         """Return the source as plain data, with the keys of its YAML file."""
         return self.model_dump(mode="json", by_alias=True)
 
-    def loader(self) -> tuple[str, dict[str, Any]]:
+    def loader(self) -> tuple[str, JsonObject]:
         """Return the loader's name and options.
 
         A relative ``path`` is looked up in the folder of the source's file first.
@@ -125,7 +125,7 @@ def find_source(text: str, changes: Mapping[str, Any] | None = None) -> Source:
     return source
 
 
-def parts(plug_in_settings: Sequence[PlugIn]) -> list[tuple[str, dict[str, Any]]]:
+def parts(plug_in_settings: Sequence[PlugIn]) -> list[tuple[str, JsonObject]]:
     """Return each plug-in's name and options."""
     plug_ins = []
     for part in plug_in_settings:
@@ -137,7 +137,7 @@ def parts(plug_in_settings: Sequence[PlugIn]) -> list[tuple[str, dict[str, Any]]
     return plug_ins
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> JsonObject:
     raw = read_yaml(path)
     if not isinstance(raw, dict):
         raise DataInvalid(f"{path}: must be a mapping.")

@@ -40,6 +40,7 @@ from harness.plugins.builders.concodeeval.values import (
     valid,
 )
 from harness.plugins.builders.draws import Draws
+from harness.records import JsonObject
 from harness.scoring.validators import Validator, Violation, validator
 
 Vocabulary = Literal["paper", "extended"]
@@ -57,7 +58,7 @@ class BuiltSchema(Struct, frozen=True):
     id: str
     root: str
     range: tuple[int, int] | None
-    schema: dict[str, Any]
+    schema: JsonObject
 
 
 def generate(
@@ -92,7 +93,7 @@ def generate(
         yield BuiltSchema(root, root, None, {"type": root})
 
 
-def drawn(root: str, high: int, vocabulary: Vocabulary, draws: Draws) -> dict[str, Any]:
+def drawn(root: str, high: int, vocabulary: Vocabulary, draws: Draws) -> JsonObject:
     """Draw a schema of a root type, with bounds of at most ``high``. It may be unsatisfiable."""
     return _Maker(draws, high, vocabulary == "extended").root(root)
 
@@ -103,7 +104,7 @@ class _Maker:
         self.high = high
         self.extended = extended
 
-    def root(self, kind: str) -> dict[str, Any]:
+    def root(self, kind: str) -> JsonObject:
         match kind:
             case "number":
                 return self._number(128 / 150, root=True)
@@ -115,7 +116,7 @@ class _Maker:
                 return self._array(1)
         return self._object(1)
 
-    def _inner(self, depth: int = 1, composite: float = 0) -> dict[str, Any]:
+    def _inner(self, depth: int = 1, composite: float = 0) -> JsonObject:
         """Draw a satisfiable subschema, a composite one with the probability ``composite``."""
         # `generate` does not check that optional properties are satisfiable.
         makers = (self._object, self._array) if self.extended else (self._object,)
@@ -125,7 +126,7 @@ class _Maker:
             if is_satisfiable(schema, self.draws):
                 return schema
 
-    def _scalar(self) -> dict[str, Any]:
+    def _scalar(self) -> JsonObject:
         """Draw the schema of an item or property."""
         draws = self.draws
         high = self.high
@@ -147,11 +148,11 @@ class _Maker:
             case kind:
                 return {"type": kind} if kind else {}
 
-    def _number(self, multiples: float, root: bool = False) -> dict[str, Any]:
+    def _number(self, multiples: float, root: bool = False) -> JsonObject:
         draws = self.draws
         highest = self.high * 100
         middle = highest // 2
-        schema: dict[str, Any] = {"type": "number"}
+        schema: JsonObject = {"type": "number"}
         if draws.chance(multiples):
             schema["multipleOf"] = number(draws.integer(1, highest if root else middle))
         for bound in draws.weighted(_BOUNDS):
@@ -159,11 +160,11 @@ class _Maker:
             schema[bound] = number(low if root else draws.integer(*sorted((low, high))))
         return schema
 
-    def _string(self, formatted: float, inside: float) -> dict[str, Any]:
+    def _string(self, formatted: float, inside: float) -> JsonObject:
         # A bound on length is within the range with probability `inside`, otherwise at its end.
         draws = self.draws
         high = self.high
-        schema: dict[str, Any] = {"type": "string"}
+        schema: JsonObject = {"type": "string"}
         if draws.chance(formatted):
             schema["format"] = draws.choice(tuple(FORMATS))
         for bound in draws.weighted(_LENGTHS):
@@ -171,18 +172,18 @@ class _Maker:
             schema[bound] = draws.integer(*sorted(ends)) if draws.chance(inside) else ends[0]
         return schema
 
-    def _choice(self, kind: str) -> dict[str, Any]:
+    def _choice(self, kind: str) -> JsonObject:
         draws = self.draws
         pool: Sequence[Any] = WORDS if kind == "string" else range(self.high + 1)
         values = draws.sample(pool, draws.integer(1, 5))
         return {"type": kind} | ({"enum": values} if len(values) > 1 else {"const": values[0]})
 
-    def _pattern(self) -> dict[str, Any]:
+    def _pattern(self) -> JsonObject:
         return {"type": "string", "pattern": self.draws.choice(tuple(PATTERNS))}
 
-    def _array(self, depth: int) -> dict[str, Any]:
+    def _array(self, depth: int) -> JsonObject:
         draws = self.draws
-        schema: dict[str, Any] = {"type": "array"}
+        schema: JsonObject = {"type": "array"}
         form = draws.weighted({"items": 5, "contains": 5, "": 1 if depth == 1 else 3})
         if form:
             schema[form] = self._inner(depth + 1, 0.4 if depth == 1 else 0.25)
@@ -201,12 +202,12 @@ class _Maker:
                 schema["uniqueItems"] = True
         return schema
 
-    def _object(self, depth: int) -> dict[str, Any]:
+    def _object(self, depth: int) -> JsonObject:
         draws = self.draws
         limit = MOST_PROPERTIES[self.high] if depth == 1 else 5 + self.high // 10
         names = draws.sample(WORDS, draws.integer(1, limit))
         composite = 0.2 if self.extended else 0.0
-        schema: dict[str, Any] = {
+        schema: JsonObject = {
             "type": "object",
             "properties": {name: self._inner(depth + 1, composite) for name in names},
         }

@@ -17,6 +17,7 @@ from typing import Any
 
 from harness.plugins.benchmarks.concodeeval.schema import Schema
 from harness.plugins.builders.draws import Draws
+from harness.records import JsonObject
 from harness.scoring.validators import Validator, validator
 
 ATTEMPTS = 20
@@ -270,7 +271,7 @@ def uncounted(schema: Schema, draws: Draws) -> Any:
     raise NoInstanceError("every item that was drawn counts for contains")
 
 
-def _object(schema: Schema, draws: Draws) -> dict[str, Any]:
+def _object(schema: Schema, draws: Draws) -> JsonObject:
     properties = schema.get("properties", {})
     required = schema.get("required", ())
     share = draws.choice((0.0, 0.3, 0.7, 1.0))
@@ -285,7 +286,7 @@ def _object(schema: Schema, draws: Draws) -> dict[str, Any]:
     return value
 
 
-def other_name(schema: Schema, value: dict[str, Any], draws: Draws) -> str:
+def other_name(schema: Schema, value: JsonObject, draws: Draws) -> str:
     """Return a random property name that neither the schema nor the value has."""
     used = {*schema.get("properties", ()), *value}
     free = [name for name in draws.sample(WORDS, ATTEMPTS) if name not in used]

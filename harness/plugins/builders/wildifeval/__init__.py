@@ -7,62 +7,40 @@ it stopped.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, product
+from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
 from uuid import uuid4
 
-import harness
 from harness.calls.budget import Budget
-from harness.calls.keys import provider_seed
-from harness.calls.signals import Notices, Stop, Stopping
+from harness.calls.signals import Stopping
 from harness.config.settings import Settings
 from harness.datasets.folder import is_there, prompt_files, sha256
-from harness.engine.assessment import reply_outcome
-from harness.engine.call_stack import bind
-from harness.engine.models import Model, ModelBuilder, Resources, check_prices, worker_count
-from harness.engine.progress import Ending, Tally
-from harness.engine.session import Session, open_session, work_off
-from harness.errors import (
-    CallError,
-    ConfigError,
-    DataMissing,
-    FatalCallError,
-    HarnessError,
-    RequestRejected,
-    cannot_read,
-)
+from harness.engine.models import Model, ModelBuilder, Resources, check_prices
+from harness.engine.progress import Ending
+from harness.engine.session import open_session
+from harness.errors import ConfigError, DataMissing, cannot_read
 from harness.plugins.benchmarks.wildifeval.task import CATEGORIES, OTHER
 from harness.plugins.builders import folder
 from harness.plugins.builders.corpora import FileRows
 from harness.plugins.builders.folder import (
     BuiltFolder,
-    Cell,
     Stages,
-    card,
-    document,
-    inline,
     key_of,
     locked_stages,
-    quoted,
     refuse_other,
-    table,
+    rendered,
 )
 from harness.plugins.builders.wildifeval.asking import (
-    Asking,
     CurationPrompts,
-    Look,
-    StageAnswer,
-    StageQuestion,
+    StageCalls,
+    StageListener,
     simulated_reply,
 )
 from harness.plugins.builders.wildifeval.curation_file import AUTHORS_PROMPTS, Curation, StageName
 from harness.plugins.builders.wildifeval.pipeline import (
     Curated,
-    CuratedRow,
     StageEstimate,
     curated,
     estimate,
@@ -70,13 +48,12 @@ from harness.plugins.builders.wildifeval.pipeline import (
 from harness.plugins.builders.wildifeval.screening import (
     UNREADABLE,
     Screened,
-    Step,
     examine,
     log_files,
     read_chats,
     screen,
 )
-from harness.records import Decoding, Message, Origin, Request, Usage, encodable, messages_hash
+from harness.records import encodable
 
 KIND = "wildifeval"
 VERSION = 2  # incremented when the screening, or what a seed draws, changes
@@ -85,8 +62,6 @@ TASKS = "tasks.jsonl"
 CARD = "card.md"
 REPORT = "report.md"
 FILES = (TASKS, CARD, REPORT)
-EXAMPLES = 5  # number of tasks in the report
-LONGEST = 600  # characters of an example
 MOST_TITLES = 20
 UNNAMED = "(the model named none)"
 
@@ -129,7 +104,7 @@ async def build(
     prompts: CurationPrompts,
     screened_chats: Screened,
     out: Path,
-    asking: Asking,
+    asking: StageCalls,
     status: Callable[[str], None],
 ) -> BuiltFolder:
     """Build the data set from ``screened_chats``, and write the folder ``out``.
@@ -172,8 +147,8 @@ async def build(
         if n:
             status(f"{n:,} replies of the stage {stage!r} name no label on its list: see {REPORT}")
     text = report(result)
-    texts = {CARD: card(out.name, about(facts), facts), REPORT: text}
-    folder.write(out, KIND, {TASKS: rows}, facts, texts)
+    card = rendered("wildifeval/card.md.j2", name=out.name, facts=facts)
+    folder.write(out, KIND, {TASKS: rows}, facts, {CARD: card, REPORT: text})
     return BuiltFolder(out, len(rows), facts, text)
 
 
@@ -184,97 +159,25 @@ def _sha256(path: Path) -> str:
         raise cannot_read(path, error) from None
 
 
-def about(facts: Mapping[str, Any]) -> str:
-    """Return the description of the data set for its card, from the facts in its manifest."""
-    costs = [stage_calls["cost_usd"] for stage_calls in facts["calls"].values()]
-    cost = "not known" if None in costs else f"${sum(costs):,.4f}"
-    return (
-        f"{facts['tasks']:,} tasks with {facts['constraints']:,} constraints, in the form of "
-        f"WildIFEval ({facts['paper']}), built by harness {harness.__version__}."
-        + (" The models were simulated: this is not data." if facts["simulated"] else "")
-        + f" Total cost: {cost}. Answers from the cache were paid for earlier.\n\n"
-        "Constraints are a model's reading of the messages; they were not checked. The filters "
-        "of language and toxicity are statistical and miss some of what they should leave out. "
-        "The messages are real people's words, and may be about real people."
-    )
-
-
 def report(curated: Curated) -> str:
     """Return the build's report in Markdown."""
-    rows = curated.rows
-    constraints = [constraint for row in rows for constraint in row.constraints]
-    kinds = Counter(constraint.category or UNNAMED for constraint in constraints)
-    titles = Counter(
-        constraint.title
-        for constraint in constraints
-        if constraint.category == OTHER and constraint.title
-    )
-    areas = Counter(row.domain or UNNAMED for row in rows)
-    return document(
-        "# Report of the curation",
-        "## What was left out",
-        "Each message is counted once, under the first reason that applies.",
-        table(_steps(curated.steps)),
-        *_left_out(curated.steps),
-        "## Constraints",
-        table(
-            {"category": name, "constraints": kinds[name], "share": kinds[name] / len(constraints)}
-            for name in (*CATEGORIES, OTHER, UNNAMED)
-        ),
-        table(
-            {"title in Other": name, "constraints": n}
-            for name, n in titles.most_common(MOST_TITLES)
-        ),
-        "## Domains",
-        f"{len(curated.proposed):,} were proposed, {len(curated.domains):,} remain.",
-        table(
-            {"domain": name, "tasks": areas[name], "share": areas[name] / len(rows)}
-            for name in (*curated.domains, UNNAMED)
-        ),
-        "## Replies without a label on the list",
-        table(
-            {"stage": stage, "reply": reply, "replies": n}
+    constraints = [constraint for row in curated.rows for constraint in row.constraints]
+    categories = Counter(constraint.category or UNNAMED for constraint in constraints)
+    other = [constraint.title for constraint in constraints if constraint.category == OTHER]
+    return rendered(
+        "wildifeval/report.md.j2",
+        curated=curated,
+        categories=dict.fromkeys((*CATEGORIES, OTHER, UNNAMED), 0) | categories,
+        titles=Counter(filter(None, other)).most_common(MOST_TITLES),
+        domains=dict.fromkeys((*curated.domains, UNNAMED), 0)
+        | Counter(row.domain or UNNAMED for row in curated.rows),
+        unread=[
+            (stage, reply, n)
             for stage, lost in curated.unread.items()
             for reply, n in Counter(lost).most_common(MOST_TITLES)
-        ),
-        "## Examples",
-        *(_example(row) for row in rows[:EXAMPLES]),
+        ],
+        unnamed=UNNAMED,
     )
-
-
-def _steps(steps: Sequence[Step]) -> Iterator[dict[str, Cell]]:
-    for step in steps:
-        for reason, n in [*step.removed.items(), ("all of them", step.before - step.left)]:
-            left = step.left if reason == "all of them" else None
-            facts: dict[str, Cell] = {"step": step.name, "left out": reason, "tasks": n}
-            yield facts | {"share": n / max(1, step.before), "left": left}
-
-
-def _left_out(steps: Sequence[Step]) -> Iterator[str]:
-    for step in steps:
-        for reason, examples in step.examples.items():
-            yield f"### {inline(step.name)}: {inline(reason)}"
-            for example in examples:
-                detail = f" ({inline(example.detail)})" if example.detail else ""
-                yield f"{inline(example.id)}{detail}:"
-                yield quoted(example.text.strip(), LONGEST)
-
-
-def _example(row: CuratedRow) -> str:
-    constraints = "\n".join(
-        f"- {inline(constraint.text)} ({inline(constraint.category or UNNAMED)})"
-        for constraint in row.constraints
-    )
-    title = f"### {inline(row.id)}: {inline(row.domain or UNNAMED)}"
-    return f"{title}\n\n{quoted(row.task, LONGEST)}\n\n{constraints}"
-
-
-T = TypeVar("T")
-
-FIRST_LOOK = 20  # answers to inspect before the other questions are asked
-
-# Returns a context manager that shows the progress of the named stage, and may stop the build.
-StageListener = Callable[[str, Tally, Stop, Notices], AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,124 +276,3 @@ async def curate(
             except Stopping:
                 return CurationEnd(session.ended, None, session.budget)
             return CurationEnd("finished", built, session.budget)
-
-
-class StageCalls:
-    """The calls to the models of the stages (see `asking.Asking`)."""
-
-    def __init__(
-        self,
-        models: Mapping[StageName, Model],
-        session: Session,
-        seed: int,
-        listener: StageListener | None = None,
-    ) -> None:
-        self._models: dict[str, Model] = {str(name): model for name, model in models.items()}
-        self.session = session
-        self._seed = seed
-        self._listener = listener
-        # By stage: calls by id, each with its usage, US dollars (None: unknown), and whether paid.
-        self._facts: dict[str, dict[str, tuple[Usage | None, float | None, bool]]] = {}
-
-    def gives_logprobs(self, stage: str) -> bool:
-        """Return whether the stage's model returns log-probabilities."""
-        return "logprobs" in self._models[stage].backend.features
-
-    async def ask(
-        self,
-        stage: str,
-        questions: Sequence[StageQuestion],
-        decoding: Decoding,
-        read: Callable[[StageAnswer], T],
-        samples: int = 1,
-        look: Look | None = None,
-    ) -> list[list[T]]:
-        """Ask a stage's model all questions, and return the parsed answers."""
-        session = self.session
-        model = self._models[stage]
-        remedy = "Give it another model, or set filter.votes."
-        decoding = model.supported(decoding, f"The stage {stage!r}", remedy)
-        facts = self._facts.setdefault(stage, {})
-        first = min(FIRST_LOOK, len(questions)) if look else 0
-        tally = Tally(samples * len(questions), budget=session.budget)
-        looked_at: dict[int, StageAnswer] = {}
-        answers: dict[tuple[int, int], T] = {}
-        failed: list[str] = []
-
-        async def answer(item: tuple[int, int]) -> None:
-            place, sample = item
-            seed = None
-            about, text = questions[place]
-            messages = (Message("user", text()),)
-            if "seed" in model.backend.features:
-                seed = provider_seed(self._seed, messages_hash(messages), sample)
-            origin = Origin(about, sample, 1)
-            request = Request(model.section.name, messages, decoding, sample, origin, seed)
-            try:
-                call = await bind(session, model).call(request)
-            except FatalCallError:
-                raise
-            except RequestRejected:
-                stage_answer = StageAnswer("refused")
-            except CallError as error:
-                tally.last_error = f"{type(error).__name__}: {error}"
-                failed.append(tally.last_error)
-                tally.finish_sample()
-                return
-            else:
-                reply = call.reply
-                cost = model.cost(call.reply)
-                logprobs = None if reply.reasoning else reply.logprobs
-                stage_answer = StageAnswer(reply_outcome(reply), reply.text, logprobs)
-                paid = not call.cached or (call.id in facts and facts[call.id][2])
-                facts[call.id] = reply.usage, cost, paid
-                tally.count_call(reply.usage, cost, cached=call.cached)
-            answers[item] = read(stage_answer)
-            if place < first and sample == 0:
-                looked_at[place] = stage_answer
-            tally.finish_sample()
-
-        async def answer_all(items: Iterator[tuple[int, int]]) -> None:
-            await work_off(items, answer, workers=worker_count([model]), stop=session.stop)
-
-        shown_progress = self._listener and self._listener(
-            stage, tally, session.stop, session.notices
-        )
-        with shown_progress or nullcontext():
-            if look:
-                await answer_all((place, 0) for place in range(first))
-                if not session.stop.requested:
-                    look([looked_at[place] for place in sorted(looked_at)])
-            items = product(range(len(questions)), range(samples))
-            await answer_all((p, k) for p, k in items if k or p >= first)
-        if len(answers) + len(failed) < tally.expected:
-            raise Stopping
-        if failed:
-            message = f"{len(failed):,} of {tally.expected:,} calls of the stage {stage!r} failed."
-            remedy = "Run the same command again: it repeats only the failed calls."
-            raise HarnessError(f"{message} The last error: {failed[-1]}.", remedy)
-        return [[answers[place, k] for k in range(samples)] for place in range(len(questions))]
-
-    def facts(self) -> Mapping[str, Any]:
-        """Return entries for the manifest."""
-        return {
-            "simulated": any(model.simulated for model in self._models.values()),
-            "models": {
-                stage: {"backend": model.section.backend}
-                | {"endpoint": model.backend.endpoint, "name": model.section.name}
-                for stage, model in self._models.items()
-            },
-            "calls": {stage: _totals(calls) for stage, calls in self._facts.items()},
-        }
-
-
-def _totals(calls: Mapping[str, tuple[Usage | None, float | None, bool]]) -> dict[str, Any]:
-    usage = sum((usage for usage, *_ in calls.values() if usage), start=Usage())
-    costs = [cost for _, cost, _ in calls.values() if cost is not None]
-    return {
-        "answers": len(calls),
-        "cached": sum(not paid for *_, paid in calls.values()),
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cost_usd": sum(costs) if len(costs) == len(calls) else None,
-    }

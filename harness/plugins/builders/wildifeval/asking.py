@@ -7,19 +7,35 @@ does not return them, or the settings ask for votes, it is the share of yes amon
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
 
-from harness.errors import ConfigError, Unparseable
+from harness.calls.keys import provider_seed
+from harness.calls.signals import Notices, Stop, Stopping
+from harness.engine.assessment import reply_outcome
+from harness.engine.call_stack import bind
+from harness.engine.models import Model, worker_count
+from harness.engine.progress import Tally
+from harness.engine.session import Session, work_off
+from harness.errors import (
+    CallError,
+    ConfigError,
+    FatalCallError,
+    HarnessError,
+    RequestRejected,
+    Unparseable,
+)
 from harness.plugins.benchmarks.wildifeval.task import CATEGORIES, OTHER, named
 from harness.plugins.builders.draws import Draws
-from harness.plugins.builders.wildifeval.curation_file import FilterSection, PromptName
+from harness.plugins.builders.wildifeval.curation_file import FilterSection, PromptName, StageName
 from harness.prompts import Template, read, read_file
-from harness.records import Decoding, Logprobs, Request
+from harness.records import Decoding, Logprobs, Message, Origin, Request, Usage, messages_hash
 from harness.scoring.judges import TOKENS, VOTES, fenced, mean, vote, yes_probability
 
 T = TypeVar("T")
@@ -48,11 +64,32 @@ class StageAnswer(Struct, frozen=True):
 Look = Callable[[Sequence[StageAnswer]], None]
 
 
-class Asking(Protocol):
-    """The interface by which a build asks its models."""
+FIRST_LOOK = 20  # answers to inspect before the other questions are asked
+
+# Returns a context manager that shows the progress of the named stage, and may stop the build.
+StageListener = Callable[[str, Tally, Stop, Notices], AbstractContextManager[Any]]
+
+
+class StageCalls:
+    """The calls to the models of a build's stages."""
+
+    def __init__(
+        self,
+        models: Mapping[StageName, Model],
+        session: Session,
+        seed: int,
+        listener: StageListener | None = None,
+    ) -> None:
+        self._models: dict[str, Model] = {str(name): model for name, model in models.items()}
+        self.session = session
+        self._seed = seed
+        self._listener = listener
+        # By stage: calls by id, each with its usage, US dollars (None: unknown), and whether paid.
+        self._facts: dict[str, dict[str, tuple[Usage | None, float | None, bool]]] = {}
 
     def gives_logprobs(self, stage: str) -> bool:
-        """Return whether the model of a stage, such as ``filter``, returns log-probabilities."""
+        """Return whether the stage's model returns log-probabilities."""
+        return "logprobs" in self._models[stage].backend.features
 
     async def ask(
         self,
@@ -73,9 +110,94 @@ class Asking(Protocol):
             HarnessError: If some calls failed.
             Stopping: If the build was stopped or its budget is spent.
         """
+        session = self.session
+        model = self._models[stage]
+        remedy = "Give it another model, or set filter.votes."
+        decoding = model.supported(decoding, f"The stage {stage!r}", remedy)
+        facts = self._facts.setdefault(stage, {})
+        first = min(FIRST_LOOK, len(questions)) if look else 0
+        tally = Tally(samples * len(questions), budget=session.budget)
+        looked_at: dict[int, StageAnswer] = {}
+        answers: dict[tuple[int, int], T] = {}
+        failed: list[str] = []
+
+        async def answer(item: tuple[int, int]) -> None:
+            place, sample = item
+            seed = None
+            about, text = questions[place]
+            messages = (Message("user", text()),)
+            if "seed" in model.backend.features:
+                seed = provider_seed(self._seed, messages_hash(messages), sample)
+            origin = Origin(about, sample, 1)
+            request = Request(model.section.name, messages, decoding, sample, origin, seed)
+            try:
+                call = await bind(session, model).call(request)
+            except FatalCallError:
+                raise
+            except RequestRejected:
+                stage_answer = StageAnswer("refused")
+            except CallError as error:
+                tally.last_error = f"{type(error).__name__}: {error}"
+                failed.append(tally.last_error)
+                tally.finish_sample()
+                return
+            else:
+                reply = call.reply
+                cost = model.cost(call.reply)
+                logprobs = None if reply.reasoning else reply.logprobs
+                stage_answer = StageAnswer(reply_outcome(reply), reply.text, logprobs)
+                paid = not call.cached or (call.id in facts and facts[call.id][2])
+                facts[call.id] = reply.usage, cost, paid
+                tally.count_call(reply.usage, cost, cached=call.cached)
+            answers[item] = read(stage_answer)
+            if place < first and sample == 0:
+                looked_at[place] = stage_answer
+            tally.finish_sample()
+
+        async def answer_all(items: Iterator[tuple[int, int]]) -> None:
+            await work_off(items, answer, workers=worker_count([model]), stop=session.stop)
+
+        shown_progress = self._listener and self._listener(
+            stage, tally, session.stop, session.notices
+        )
+        with shown_progress or nullcontext():
+            if look:
+                await answer_all((place, 0) for place in range(first))
+                if not session.stop.requested:
+                    look([looked_at[place] for place in sorted(looked_at)])
+            items = product(range(len(questions)), range(samples))
+            await answer_all((p, k) for p, k in items if k or p >= first)
+        if len(answers) + len(failed) < tally.expected:
+            raise Stopping
+        if failed:
+            message = f"{len(failed):,} of {tally.expected:,} calls of the stage {stage!r} failed."
+            remedy = "Run the same command again: it repeats only the failed calls."
+            raise HarnessError(f"{message} The last error: {failed[-1]}.", remedy)
+        return [[answers[place, k] for k in range(samples)] for place in range(len(questions))]
 
     def facts(self) -> Mapping[str, Any]:
-        """Return facts about the models and their calls, by their keys in the manifest."""
+        """Return entries for the manifest."""
+        return {
+            "simulated": any(model.simulated for model in self._models.values()),
+            "models": {
+                stage: {"backend": model.section.backend}
+                | {"endpoint": model.backend.endpoint, "name": model.section.name}
+                for stage, model in self._models.items()
+            },
+            "calls": {stage: _totals(calls) for stage, calls in self._facts.items()},
+        }
+
+
+def _totals(calls: Mapping[str, tuple[Usage | None, float | None, bool]]) -> dict[str, Any]:
+    usage = sum((usage for usage, *_ in calls.values() if usage), start=Usage())
+    costs = [cost for _, cost, _ in calls.values() if cost is not None]
+    return {
+        "answers": len(calls),
+        "cached": sum(not paid for *_, paid in calls.values()),
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cost_usd": sum(costs) if len(costs) == len(calls) else None,
+    }
 
 
 def top_share(
@@ -109,7 +231,7 @@ def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
 
 
 async def yes_probabilities(
-    asking: Asking, stage: str, questions: Sequence[StageQuestion], by: FilterSection
+    asking: StageCalls, stage: str, questions: Sequence[StageQuestion], by: FilterSection
 ) -> list[float | None]:
     """Ask yes/no questions as ``by`` says, and return the probability of yes (0 to 1) for each.
 
@@ -117,7 +239,7 @@ async def yes_probabilities(
 
     Raises:
         ConfigError: If none of the stage's first replies, refusals aside, can be read.
-        HarnessError, Stopping: As in `Asking.ask`.
+        HarnessError, Stopping: As in `StageCalls.ask`.
     """
     samples, decoding = times(by, asking.gives_logprobs(stage))
     read = _vote if decoding.logprobs is None else _by_tokens

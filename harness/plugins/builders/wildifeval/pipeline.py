@@ -17,10 +17,10 @@ from harness.plugins.benchmarks.wildifeval.task import CATEGORIES, Constraint
 from harness.plugins.builders.draws import Draws
 from harness.plugins.builders.wildifeval import asking
 from harness.plugins.builders.wildifeval.asking import (
-    Asking,
     CurationPrompts,
     Decomposition,
     StageAnswer,
+    StageCalls,
     sameness,
     times,
     top_share,
@@ -71,14 +71,14 @@ class Curated(Struct, frozen=True):
 
 
 async def curated(
-    curation: Curation, prompts: CurationPrompts, asking: Asking, screened: Screened
+    curation: Curation, prompts: CurationPrompts, asking: StageCalls, screened: Screened
 ) -> Curated:
     """Run the stages that ask models on the screened chats.
 
     Raises:
         ConfigError: If a filter cannot read any of its first replies.
         DataInvalid: If a stage drops all chats, or if the model names no domains.
-        HarnessError, Stopping: As in `Asking.ask`.
+        HarnessError, Stopping: As in `StageCalls.ask`.
     """
     stages = _ModelStages(curation, prompts, asking)
     chats = screened.chats
@@ -104,7 +104,7 @@ async def curated(
 
 
 class _ModelStages:
-    def __init__(self, curation: Curation, prompts: CurationPrompts, asking: Asking) -> None:
+    def __init__(self, curation: Curation, prompts: CurationPrompts, asking: StageCalls) -> None:
         self._curation = curation
         self._prompts = prompts
         self._asking = asking

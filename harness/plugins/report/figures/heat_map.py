@@ -37,7 +37,7 @@ from harness.plugins.report.figure import (
     write_image,
 )
 from harness.plugins.report.figures import plot
-from harness.plugins.report.figures.plot import Runs, Sheet, alt
+from harness.plugins.report.figures.plot import Runs, Sheet
 from harness.plugins.report.figures.rates import by_label, largest
 from harness.report.text import p_value, printable
 from harness.store.columns import natural
@@ -189,48 +189,25 @@ def _chart(
     low, high = (0.0, 1.0) if fractions else (low, high)
     diverging = low < 0
     low, high = (-max(-low, high), max(-low, high)) if diverging else (low, high)
-    x, of_x = across
-    y, of_y = down
-    bare = {"labelPadding": 3, "grid": False}
-    base = sheet.base().encode(
-        x=alt.X(
-            f"{x}:N",
-            scale=alt.Scale(domain=of_x),
-            axis=plot.name_axis(orient="top", labelAngle=-90, **bare),
-        ),
-        y=alt.Y(f"{y}:N", scale=alt.Scale(domain=of_y), axis=plot.name_axis(**bare)),
-    )
-    valued = base.transform_filter("isValid(datum.value)")
-    unknown = base.transform_filter("!isValid(datum.value)")
-    scale = alt.Scale(domain=[low, high], range=list(DIVERGING if diverging else RAMP))
-    legend = alt.Legend(
+    form = ".0f" if max(-low, high) >= 10 else ".2~g"
+    if fractions:
+        form = ".2~f"
+    if unit.percent:
+        form = ".0%"
+    pale = f"datum.value >= {low + LIGHT_INK_BELOW * (high - low)}"
+    if diverging:
+        pale = f"abs(datum.value) <= {LIGHT_INK_BEYOND * high}"
+    return sheet.chart(
+        "heat_map",
         title=title,
-        format="~%" if unit.percent else ".3~g",
-        gradientLength=160,
-        gradientThickness=10,
+        across=across,
+        down=down,
+        domain=[low, high],
+        colours=DIVERGING if diverging else RAMP,
+        percent=unit.percent,
+        numbers=form if len(across[1]) <= MOST_COLUMNS else "",
+        pale=pale,
     )
-    # An empty cell needs a mark to carry its tooltip.
-    outline: dict[str, Any] = {"stroke": "#8a8f98", "strokeWidth": 0.5, "strokeOpacity": 0.6}
-    layers: list[Any] = [
-        valued.mark_rect().encode(color=alt.Color("value:Q", scale=scale, legend=legend)),
-        unknown.mark_rect(fillOpacity=0, **outline),
-        unknown.mark_text(text="\u2013", opacity=0.7),
-    ]
-    if len(of_x) <= MOST_COLUMNS:
-        form = ".0f" if max(-low, high) >= 10 else ".2~g"
-        if fractions:
-            form = ".2~f"
-        if unit.percent:
-            form = ".0%"
-        pale = f"datum.value >= {low + LIGHT_INK_BELOW * (high - low)}"
-        pale = f"abs(datum.value) <= {LIGHT_INK_BEYOND * high}" if diverging else pale
-        layers.append(
-            valued.mark_text(fontSize=8.5).encode(
-                text=alt.Text("value:Q", format=form),
-                color=plot.either(pale, "#111111", "#ffffff", alt.ColorValue),
-            )
-        )
-    return plot.specification(sheet, *layers, height=alt.Step(step=plot.STEP))
 
 
 MIN_TEXTS = 5
@@ -238,7 +215,6 @@ MAX_TEXTS = 5_000  # t-SNE of more takes minutes, and the points hide each other
 THREADS_FROM = 1_000  # texts
 PERPLEXITY = 30.0
 SEED = 0
-MAP_HEIGHT = 520  # pixels
 REMEDY = 'Write {"text": ..., "embedding": [numbers]} on each line.'
 
 
@@ -312,22 +288,9 @@ def map_figure(
     sheet = Sheet(Runs.of([]), "text", printable(label))
     for (text, group), (x, y) in zip(texts.items(), positions.tolist(), strict=True):
         sheet.add("", [printable(text[:200]), printable(group)], x=x, y=y, group=printable(group))
-    bare = alt.Axis(title=None, labels=False, ticks=False, grid=False)
-    scale = alt.Scale(zero=False, padding=plot.PADDING)
-    legend = alt.Legend(title=printable(label), columns=2)
     groups = sorted({point["group"] for point in sheet.data})
     shapes = [SHAPES[position % len(SHAPES)] for position in range(len(groups))]
-    chart = (
-        sheet.base()
-        .mark_point(filled=True, size=30, opacity=0.8)
-        .encode(
-            x=alt.X("x:Q", axis=bare, scale=scale),
-            y=alt.Y("y:Q", axis=bare, scale=scale),
-            color=alt.Color("group:N", scale=alt.Scale(domain=groups), legend=legend),
-            shape=alt.Shape("group:N", scale=alt.Scale(domain=groups, range=shapes), legend=legend),
-        )
-    )
+    chart = sheet.chart("text_map", label=printable(label), groups=groups, shapes=shapes)
     caption = "t-SNE: near points are similar texts; distances between far points mean nothing."
     title = f"{len(texts):,} different criteria of {task}"
-    drawn = plot.specification(sheet, chart, height=MAP_HEIGHT)
-    return sheet.figure("map", title, caption, drawn)
+    return sheet.figure("map", title, caption, chart)

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.analysis.breakdown import scored, values_by
 from harness.analysis.metrics import PASS_RATE, SampleStatistic, Statistic
-from harness.errors import import_extra
 from harness.plugins.comparisons.comparison_document import ShownUnit
 from harness.plugins.comparisons.run_comparison import RunComparison
 from harness.plugins.report.figure import (
     SHAPES,
     Figure,
     display_names,
+    filled,
     in_legend,
     interval,
     number,
@@ -27,27 +27,15 @@ from harness.plugins.report.figure import (
 )
 from harness.plugins.report.runs import ReportedRun, unit_of
 from harness.report.runs import common_start
-from harness.report.text import UNKNOWN, printable
-
-if TYPE_CHECKING:
-    import altair as alt
-else:
-    alt = import_extra("altair", "report")
-
-__all__ = ["Runs", "alt"]
+from harness.report.text import printable
 
 LAST_ROUNDS = "last rounds"
-_SHEET = "sheet"
 STEP = 24  # pixels per row, enough for a two-line name
 _STEP_OF_RUN = 9
 HEIGHT = 240
-PADDING = 8  # pixels at either end of an axis, for marks and labels at its ends
-_SIGNED = "datum.value == 0 ? '0' : format(datum.value, '+.3~r')"  # Vega expression for axis labels
-_POINTS = _SIGNED.replace("format(", "format(100 * ")
 _WIDE = 50  # An axis is logarithmic if its values differ by more than this factor
 _LONG_KEY = 16  # maximum characters of names in a two-column legend
 _MOST_TICKS = 10
-_POINT: Mapping[str, Any] = {"size": 50, "strokeWidth": 1.5, "opacity": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,30 +121,30 @@ class Sheet:
         self.rows.append(tuple(texts))
         self.data.append({**fields, **{f"t{column}": text for column, text in enumerate(texts)}})
 
-    def base(self) -> alt.Chart:
-        """Return a chart of the data with tooltips, to which marks can be added."""
-        tooltip = [
-            alt.Tooltip(f"t{column}:N", title=title) for column, title in enumerate(self.headings)
-        ]
-        return alt.Chart(alt.NamedData(name=_SHEET)).encode(tooltip=tooltip)
+    def chart(self, template: str, **values: object) -> dict[str, Any]:
+        """Return the Vega-Lite specification of the data, without the theme.
 
-    def looks(self, *channels: str) -> dict[str, Any]:
-        """Return the encodings that distinguish runs, if any, by channel (color, fill, shape)."""
-        every = list(self._runs.short.values())
-        shapes = [SHAPES[position % len(SHAPES)] for position in range(len(every))]
+        ``values`` are those of the template in ``charts/``.
+        """
+        tooltip = [
+            {"field": f"t{column}", "type": "nominal", "title": title}
+            for column, title in enumerate(self.headings)
+        ]
+        tree = filled(template, tooltip=tooltip, runs=self._looks(), **values)
+        datasets = {**tree.get("datasets", {}), "sheet": self.data}
+        return {**tree, "width": "container", "datasets": datasets}
+
+    def _looks(self) -> dict[str, object]:
+        """Return the names of all runs, their shapes, and the legend if there are several."""
+        keys = list(self._runs.short.values())
         legend = None
-        if len(every) > 1:
+        if len(keys) > 1:
             values = [key for name, key in self._runs.short.items() if name in self.present]
             # Two columns of long names would not fit on a small screen.
             columns = 1 if max(map(len, values), default=0) > _LONG_KEY else 2
-            legend = alt.Legend(title=None, values=values, columns=columns, symbolOpacity=1)
-        colour = alt.Scale(domain=every)
-        shape = alt.Scale(domain=every, range=shapes)
-        classes: Mapping[str, Any] = {"color": alt.Color, "fill": alt.Fill, "shape": alt.Shape}
-        return {
-            name: classes[name]("key:N", scale=shape if name == "shape" else colour, legend=legend)
-            for name in (channels if self.present else ())
-        }
+            legend = {"title": None, "values": values, "columns": columns, "symbolOpacity": 1}
+        shapes = [SHAPES[position % len(SHAPES)] for position in range(len(keys))]
+        return {"present": bool(self.present), "names": keys, "shapes": shapes, "legend": legend}
 
     def figure(
         self, name: str, title: str, caption: str, chart: Mapping[str, Any], section: str = ""
@@ -233,30 +221,17 @@ def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
     ]
     sheet = _sheet(points, plan, runs, places)
     domain: list[str] = []
-    heads = []
+    levels = []
     for place, (level, of_level) in enumerate(plan.levels.items(), start=1):
         if level:  # its row is named by spaces alone, unlike any shown name
-            heads.append({"row": " " * place, "level": level})
+            levels.append({"row": " " * place, "level": level})
             domain.append(" " * place)
         domain += [axis[row] for row in of_level]
-    scale = alt.Scale(domain=domain)
-    grid = {"condition": {"test": "trim(datum.label) == ''", "value": 0}, "value": 1}
-    place_y = alt.Y("row:N", scale=scale, axis=name_axis(grid=True, gridOpacity=grid))
-    deep = max(map(len, in_row.values()), default=1)
-    base = sheet.base().encode(y=place_y)
-    if deep > 1:
-        base = base.encode(yOffset=alt.YOffset("slot:O", scale=alt.Scale(domain=list(range(deep)))))
-    layers = interval_layers(sheet, base, plan.value, plan.unit, signed=plan.signed)
-    if heads:
-        above = alt.Chart(alt.InlineData(values=heads)).encode(
-            x=_fixed(alt.XValue, 2),
-            y=alt.Y("row:N", scale=scale),
-            text=alt.Text("level:N"),
-            tooltip=[alt.Tooltip("level:N", title="level")],
-        )
-        layers.append(above.mark_text(align="left", fontWeight="bold", fontSize=10.5))
-    height = alt.Step(step=max(STEP, _STEP_OF_RUN * deep + 6), **{"for": "position"})
-    return _figure(sheet, points, plan, specification(sheet, *layers, height=height))
+    depth = max(map(len, in_row.values()), default=1)
+    height = {"step": max(STEP, _STEP_OF_RUN * depth + 6), "for": "position"}
+    options = {"rows": domain, "depth": depth, "levels": levels, "height": height}
+    chart = points_chart(sheet, plan.value, plan.unit, signed=plan.signed, **options)
+    return _figure(sheet, points, plan, chart)
 
 
 def lines(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
@@ -264,16 +239,12 @@ def lines(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
     sheet = _sheet(points, plan, runs, [{"at": point.at} for point in points])
     numbers = sorted({point.at for point in points})
     ticks = numbers[:: ceil(len(numbers) / _MOST_TICKS)] if plan.joined else None
-    x = number_x(numbers, plan.heading, ticks)
-    base = sheet.base().encode(x=x)
-    upright = {"upright": True, "joined": plan.joined}
-    layers = interval_layers(sheet, base, plan.value, plan.unit, **upright)
+    options: dict[str, Any] = {"at": number_axis(numbers, plan.heading, ticks)}
     if plan.frontier:
-        ends = alt.Chart(alt.InlineData(values=[*_frontier(points)]))
-        line = ends.mark_line(interpolate="step-after", strokeDash=[4, 4], opacity=0.6)
-        tooltip = [alt.Tooltip("told:N", title="frontier")]
-        layers.insert(0, line.encode(x=x, y=alt.Y("value:Q"), tooltip=tooltip))
-    return _figure(sheet, points, plan, specification(sheet, *layers, height=HEIGHT))
+        mark = {"type": "line", "interpolate": "step-after", "strokeDash": [4, 4], "opacity": 0.6}
+        options |= {"curve": [*_frontier(points)], "curve_mark": mark, "frontier": True}
+    chart = points_chart(sheet, plan.value, plan.unit, joined=plan.joined, **options)
+    return _figure(sheet, points, plan, chart)
 
 
 def _frontier(points: Sequence[Point]) -> Iterator[dict[str, Any]]:
@@ -284,64 +255,18 @@ def _frontier(points: Sequence[Point]) -> Iterator[dict[str, Any]]:
             yield {"at": point.at, "value": best, "told": "no run is cheaper and better"}
 
 
-def interval_layers(
-    sheet: Sheet,
-    base: alt.Chart,
-    title: str,
-    unit: ShownUnit,
-    *,
-    upright: bool = False,
-    joined: bool = False,
-    signed: bool = False,
-) -> list[Any]:
-    """Return the layers of a chart that draw the values of a sheet with their intervals.
+def points_chart(
+    sheet: Sheet, value: str, unit: ShownUnit, *, signed: bool = False, **options: object
+) -> dict[str, Any]:
+    """Return a chart of the values of a sheet with their intervals.
 
-    The values are on the x axis or, if ``upright``, on the y axis. If ``joined``, a line joins
-    them, and an area covers their intervals. If ``signed``, they are differences, with a line at 0.
+    ``value`` is the title of their axis. If ``signed``, they are differences. ``options`` are the
+    other values of ``charts/points.json.j2``.
     """
     values = [point["value"] for point in sheet.data if point["value"] is not None]
     bounded = not signed and all(0 <= value <= 1 for value in values)
-    scale = alt.Scale(zero=signed, padding=PADDING)
-    if bounded:
-        scale = alt.Scale(domain=[0, 1], padding=PADDING, nice=False)
-    plain = ".1f" if bounded else "~r"
-    axis = alt.Axis(title=title, tickCount=5, format="~%" if unit.percent else plain)
-    if signed:
-        axis.labelExpr = _POINTS if unit.percent else _SIGNED
-        axis.title = f"{title}, points" if unit.percent else title
-    name = "y" if upright else "x"
-    side = alt.Y if upright else alt.X
-    value: dict[str, Any] = {name: side("value:Q", scale=scale, axis=axis)}
-    end = alt.Y2 if upright else alt.X2
-    ends: dict[str, Any] = {name: side("low:Q", scale=scale, axis=axis), f"{name}2": end("high:Q")}
-    unknown = base.transform_filter("!isValid(datum.value)")
-    base = base.transform_filter("isValid(datum.value)").encode(**sheet.looks("color"))
-    sure = base.transform_filter("isValid(datum.low)").encode(**ends)
-    nowhere = {"y": _fixed(alt.YValue, HEIGHT - 2)} if upright else {"x": _fixed(alt.XValue, 2)}
-    zero = alt.Chart(alt.InlineData(values=[{"value": 0, "told": "no difference"}])).encode(
-        **value, tooltip=[alt.Tooltip("told:N", title="0")]
-    )
-    return [
-        *([zero.mark_rule(strokeDash=[4, 3])] if signed else []),
-        *([sure.mark_area(opacity=0.13), base.mark_line().encode(**value)] if joined else []),
-        sure.mark_rule(strokeWidth=1.25),
-        base.mark_point(**_POINT).encode(
-            **value,
-            **sheet.looks("fill", "shape"),
-            fillOpacity=either("isValid(datum.low)", 1, 0, alt.FillOpacityValue),
-        ),
-        unknown.mark_text(align="left", text=UNKNOWN, fontSize=9).encode(**nowhere),
-    ]
-
-
-def either(test: str, value: object, fallback: object, channel: Any) -> Any:
-    """Return a channel with ``value`` if the test holds for a datum, or else ``fallback``."""
-    # Not `alt.condition`: Altair takes milliseconds to find the class of what that returns.
-    return channel(fallback, condition={"test": test, "value": value})
-
-
-def _fixed(channel: Any, value: float) -> Any:
-    return channel(value)  # untyped in Altair
+    options = {"height": HEIGHT, "percent": unit.percent, **options}
+    return sheet.chart("points", value=value, signed=signed, bounded=bounded, **options)
 
 
 def _sheet(
@@ -372,44 +297,16 @@ def _figure(sheet: Sheet, points: Sequence[Point], plan: Plan, chart: Mapping[st
     return sheet.figure(plan.name, plan.title, caption, chart, plan.section)
 
 
-def specification(sheet: Sheet, *layers: Any, height: Any) -> dict[str, Any]:
-    """Return the Vega-Lite specification of a figure's layers and data, without the theme."""
-    chart = layers[0] if len(layers) == 1 else alt.layer(*layers)
-    sized = chart.properties(width="container", height=height)
-    tree: dict[str, Any] = sized.to_dict(validate=False)  # the tests validate
-    # Added here, because Altair copies a chart's values whenever it changes the chart.
-    tree["datasets"] = {**tree.get("datasets", {}), _SHEET: sheet.data}
-    return {key: value for key, value in tree.items() if key not in ("$schema", "config")}
-
-
-def name_axis(**options: Any) -> alt.Axis:
-    """Return an axis for names of up to two lines (Vega's default is one)."""
-    middle = {"condition": {"test": "indexof(datum.label, '\\n') >= 0", "value": -5.5}, "value": 0}
-    return alt.Axis(
-        title=None,
-        labelExpr="split(datum.label, '\\n')",
-        labelLineHeight=11,
-        labelOffset=middle,
-        # Leaves room for a dot at the figure's edge.
-        **{"labelPadding": PADDING, "labelLimit": 215, "ticks": False, **options},
-    )
-
-
-def number_x(values: Sequence[float], title: str, ticks: Sequence[float] | None = None) -> alt.X:
-    """Return an x channel for the field ``at``, logarithmic if its values cover a wide range.
+def number_axis(
+    values: Sequence[float], title: str, ticks: Sequence[float] | None = None
+) -> dict[str, object]:
+    """Return an axis for the field ``at``, logarithmic if its values cover a wide range.
 
     Without ``ticks``, the axis has grid lines and, unless logarithmic, includes 0.
     """
     low = min(values, default=0.0)
     high = max(values, default=0.0)
-    scale = alt.Scale(zero=ticks is None, nice=False, padding=PADDING)
-    axis = alt.Axis(title=title, format="~g", grid=ticks is None)
     logarithmic = low > 0 and high / low > _WIDE
     if logarithmic:
-        scale = alt.Scale(type="log", nice=False, padding=PADDING)
-        axis.title = f"{title} (logarithmic)"
-    if ticks is None or logarithmic:
-        axis.tickCount = 4
-    else:
-        axis.values = list(ticks)
-    return alt.X("at:Q", scale=scale, axis=axis)
+        title = f"{title} (logarithmic)"
+    return {"title": title, "ticks": ticks, "logarithmic": logarithmic}

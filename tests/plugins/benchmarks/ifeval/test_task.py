@@ -76,7 +76,8 @@ def test_the_builtin_set_has_every_kind_and_its_answers_are_as_they_claim(
         right, wrong = task.reference(instance), task.wrong_answer(instance)
         assert verdict(task.score(instance, right)) is True, instance.id
         assert verdict(task.score(instance, wrong)) is False, instance.id
-    assert not check_task(task)
+    if verdicts == "corrected":  # the default is checked with all built-in tasks
+        assert not check_task(task)
 
 
 def test_an_answer_gets_its_verdicts_and_a_reason_for_each_instruction(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from harness.datasets.folder import DataFolder
 from harness.errors import DataInvalid, DataMissing
-from harness.plugins.benchmarks.infobench.task import InfoBenchTask, plugin, read_items
+from harness.plugins.benchmarks.infobench.task import InfoBenchTask, read_items
 from harness.records import Criterion
 
 NOWHERE = DataFolder(Path("nowhere"))
@@ -21,7 +21,7 @@ def written(path: Path, *rows: Any) -> Path:
 
 
 def test_the_builtin_set_has_both_subsets_all_labels_and_references() -> None:
-    task = plugin(data=NOWHERE)
+    task = InfoBenchTask(data=NOWHERE)
     instances = list(task.instances())
     assert {one.groups["subset"] for one in instances} == {"Easy_set", "Hard_set"}
     criteria = [criterion for one in instances for criterion in task.criteria(one)]

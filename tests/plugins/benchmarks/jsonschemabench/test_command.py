@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.datasets.folder import DataFolder
-from harness.plugins.benchmarks.jsonschemabench.task import plugin
+from harness.plugins.benchmarks.jsonschemabench.task import JSONSchemaBenchTask
 from harness.plugins.mock.server import MockServer
 from harness.plugins.mock.wire import MockRequest
 from tests.cli.command import ROOT, harness, mistake
@@ -44,7 +44,7 @@ def table(environment: Mapping[str, str], *arguments: str) -> dict[tuple[str, st
 def test_a_refused_schema_is_a_result_and_its_keywords_are_named(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    task = plugin(data=DataFolder(tmp_path))
+    task = JSONSchemaBenchTask(data=DataFolder(tmp_path))
     answers = {task.messages(one, ())[-1].content: task.reference(one) for one in task.instances()}
 
     def model(ask: MockRequest, index: int) -> str:

@@ -14,10 +14,8 @@ from harness.plugins.benchmarks.jsonschemabench.task import (
     SchemaItem,
     Verdicts,
     deciding_keyword,
-    plugin,
     read_items,
 )
-from harness.plugins.testing import check_task
 from harness.records import CONSTRAINT_REFUSED, DecodingConstraint, Instance, Reply, Score
 
 NOWHERE = DataFolder(Path("nowhere"))
@@ -37,7 +35,7 @@ def verdict(task: JSONSchemaBenchTask, one: Instance[SchemaItem], text: str) -> 
 @pytest.mark.parametrize("prompt", ["paper", "copy"])
 @pytest.mark.parametrize("verdicts", ["strict", "official"])
 def test_references_pass_and_wrong_answers_fail(prompt: str, verdicts: Verdicts) -> None:
-    task = plugin(prompt=prompt, verdicts=verdicts, data=NOWHERE)
+    task = JSONSchemaBenchTask(prompt=prompt, verdicts=verdicts, data=NOWHERE)
     instances = list(task.instances())
     assert len(instances) == (16 if prompt == "paper" else 55)
     without = set()
@@ -54,16 +52,12 @@ def test_references_pass_and_wrong_answers_fail(prompt: str, verdicts: Verdicts)
     assert without == (official if verdicts == "official" else set())
 
 
-def test_it_keeps_the_contract_of_tasks() -> None:
-    assert check_task(plugin(data=NOWHERE)) == []
-
-
 def test_the_description_counts_keywords_and_names_doubtful_labels() -> None:
-    sizes, words, doubtful = plugin(data=NOWHERE).describe()
+    sizes, words, doubtful = JSONSchemaBenchTask(data=NOWHERE).describe()
     assert ("settings", 4, 5, 9, 1) in sizes.rows
     assert next(row for row in words.rows if row[0] == "oneOf")[1:] == (1, 0, 1, 0, 0)
     assert not doubtful.rows
-    *_, doubtful = plugin(verdicts="official", data=NOWHERE).describe()
+    *_, doubtful = JSONSchemaBenchTask(verdicts="official", data=NOWHERE).describe()
     assert doubtful.rows == [
         ("settings---server/0", "valid", "invalid", "format"),
         ("events---click/0", "valid", "invalid", "$schema"),
@@ -119,7 +113,7 @@ def test_violations_are_named_for_feedback_and_few_shot_prompts(tmp_path: Path) 
 
 
 def test_a_refused_schema_is_not_covered_and_other_refusals_are() -> None:
-    task = plugin(data=NOWHERE)
+    task = JSONSchemaBenchTask(data=NOWHERE)
     one = next(task.instances())
     found = assess(task, one, Reply("400: pattern is not permitted", CONSTRAINT_REFUSED))
     assert (found.outcome, found.passed) == ("refused", False)
@@ -245,7 +239,8 @@ def test_malformed_rows_are_refused(row: Any, tmp_path: Path) -> None:
 
 def test_the_fingerprint_names_the_validators() -> None:
     strict, official = (
-        plugin(verdicts=verdicts, data=NOWHERE).fingerprint() for verdicts in ("strict", "official")
+        JSONSchemaBenchTask(verdicts=verdicts, data=NOWHERE).fingerprint()
+        for verdicts in ("strict", "official")
     )
     assert {"jsonschema_rs", "prompt_sha256", "dataset_sha256"} <= strict.keys()
     assert {"jsonschema", "rfc3339-validator"} <= official.keys()

@@ -7,19 +7,17 @@ import pytest
 from harness.errors import ConfigError
 from harness.plugin_loader import kind
 from harness.plugins.benchmarks.natural_instructions.encodings import (
-    CLAIMS,
     ENCODINGS,
     FIELDS,
     InstructionItem,
     Showing,
-    chat,
     estimate,
     evaluated,
     example_pools,
     fields_of,
     label,
     named_fields,
-    paper,
+    prompt,
 )
 from harness.plugins.benchmarks.natural_instructions.loading import (
     Entry,
@@ -27,6 +25,7 @@ from harness.plugins.benchmarks.natural_instructions.loading import (
     Instruction,
     NaturalTask,
 )
+from harness.plugins.benchmarks.natural_instructions.task import NaturalInstructionsTask
 
 COLOURS = Instruction(
     title="Colours",
@@ -45,21 +44,21 @@ COLOURS = Instruction(
 
 def test_paper_fields_are_stripped_and_absent_ones_left_out() -> None:
     fields = ("Emphasis & Caution", "Things to Avoid", "Definition")
-    assert paper(COLOURS, fields, " grass ") == (
+    assert prompt("paper", COLOURS, fields, " grass ") == (
         "Emphasis & Caution: One word.\nDefinition: Name the colour.\ninput:  grass \noutput:"
     )
-    assert paper(Instruction(), ("Prompt",), "grass") == "input: grass\noutput:"
+    assert prompt("paper", Instruction(), ("Prompt",), "grass") == "input: grass\noutput:"
 
 
 def test_paper_examples_are_not_stripped() -> None:
-    assert paper(COLOURS, ENCODINGS["positive_examples"], "grass", COLOURS.positive) == (
+    assert prompt("paper", COLOURS, ENCODINGS["positive_examples"], "grass", COLOURS.positive) == (
         "input: snow\noutput: white\ninput: coal \noutput: black\ninput: grass\noutput:"
     )
 
 
 def test_paper_explanations_and_suggestions() -> None:
     positives = (*COLOURS.positive, Example("rust", "brown"))
-    assert paper(COLOURS, ENCODINGS["full"], "grass", positives) == (
+    assert prompt("paper", COLOURS, ENCODINGS["full"], "grass", positives) == (
         "Definition: Name the colour.\nPrompt: Which colour?\nEmphasis & Caution: One word.\n"
         "Negative Example1- \ninput: blood\noutput: warm\nreason: No colour.suggestion: Say red.\n"
         "Negative Example2- \ninput: sky\noutput: up\nreason: No colour.\n"
@@ -72,14 +71,14 @@ def test_paper_explanations_and_suggestions() -> None:
 
 
 def test_no_more_wrong_examples_than_right_ones() -> None:
-    prompt = paper(COLOURS, ENCODINGS["full"], "grass", COLOURS.positive[:1])
-    assert (prompt.count("Negative Example"), prompt.count("Positive Example")) == (1, 1)
-    assert "Example" not in paper(COLOURS, ENCODINGS["full"], "grass")
+    text = prompt("paper", COLOURS, ENCODINGS["full"], "grass", COLOURS.positive[:1])
+    assert (text.count("Negative Example"), text.count("Positive Example")) == (1, 1)
+    assert "Example" not in prompt("paper", COLOURS, ENCODINGS["full"], "grass")
 
 
 def test_chat_says_the_same_in_paragraphs() -> None:
     positives = (*COLOURS.positive[:1], Example("rust", "brown"))
-    assert chat(COLOURS, ENCODINGS["full"], " grass ", positives) == (
+    assert prompt("chat", COLOURS, ENCODINGS["full"], " grass ", positives) == (
         "Definition: Name the colour.\n\nPrompt: Which colour?\n\nEmphasis & Caution: One word.\n\n"
         "Wrong example 1\nInput: blood\nOutput: warm\nReason: No colour.\nSuggestion: Say red.\n\n"
         "Wrong example 2\nInput: sky\nOutput: up\nReason: No colour.\n\n"
@@ -87,7 +86,7 @@ def test_chat_says_the_same_in_paragraphs() -> None:
         "Example 2\nInput: rust\nOutput: brown\n\n"
         "Give the output for this input. Answer with the output alone.\n\nInput: grass"
     )
-    plain = chat(COLOURS, ENCODINGS["positive_examples"], "grass", COLOURS.positive)
+    plain = prompt("chat", COLOURS, ENCODINGS["positive_examples"], "grass", COLOURS.positive)
     assert "Reason" not in plain
     assert plain.startswith("Example 1\nInput: snow\nOutput: white\n\nExample 2\nInput: coal\n")
 
@@ -120,11 +119,15 @@ def test_what_is_no_encoding_is_refused(encoding: str | list[str], message: str)
 
 def test_the_task_carries_them_without_being_built() -> None:
     plugin = kind("tasks").load("natural_instructions")
-    assert plugin.claims is CLAIMS  # type: ignore[attr-defined]
+    claims = plugin.claims  # type: ignore[attr-defined]
+    assert [claim.test for claim in claims] == ["more", "more", "rows_differ", "groups_differ"]
     assert plugin.fields("_Prompt") == {"Prompt": "Prompt"}  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("claim", [claim for claim in CLAIMS if claim.test == "more"])
+MORE = [claim for claim in NaturalInstructionsTask.claims or () if claim.test == "more"]
+
+
+@pytest.mark.parametrize("claim", MORE)
 def test_what_is_compared_differs_in_an_instruction(claim) -> None:
     more, less = (set(fields_of(encoding)) for encoding in (claim.more, claim.less))
     assert more > less
@@ -234,10 +237,10 @@ def test_the_estimate_grows_with_the_text() -> None:
 
 def test_alternating_examples() -> None:
     fields = ["Prompt", "Alternating Examples Full Explanations"]
-    said = chat(COLOURS, fields, "grass", COLOURS.positive)
+    said = prompt("chat", COLOURS, fields, "grass", COLOURS.positive)
     titles = [line for line in said.splitlines() if line.lower().startswith(("example", "wrong"))]
     assert titles == ["Example 1", "Wrong example 1", "Example 2", "Wrong example 2"]
-    of_authors = paper(COLOURS, fields, "grass", COLOURS.positive).splitlines()
+    of_authors = prompt("paper", COLOURS, fields, "grass", COLOURS.positive).splitlines()
     titles = [line for line in of_authors if "Example" in line]
     assert titles == [
         *("Positive Example1- ", "Negative Example1- "),

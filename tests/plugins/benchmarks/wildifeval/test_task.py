@@ -17,7 +17,6 @@ from harness.plugins.benchmarks.wildifeval.task import (
     Constraint,
     WildIFEvalTask,
     named,
-    plugin,
     read_items,
 )
 from harness.records import Criterion
@@ -56,7 +55,7 @@ def test_a_model_gets_the_users_words_and_a_judge_the_constraints() -> None:
 
 
 def test_no_answer_is_known_to_be_right() -> None:
-    task = plugin(data=NOWHERE)
+    task = WildIFEvalTask(data=NOWHERE)
     instance = next(task.instances())
     assert task.reference(instance) is None
     assert "again" in task.feedback(instance, "anything", {})

@@ -14,8 +14,7 @@ from harness.config.sections import LimitsSection, ModelSection
 from harness.engine import models
 from harness.engine.session import Session
 from harness.plugin import Backend
-from harness.plugins.builders.wildifeval import StageCalls
-from harness.plugins.builders.wildifeval.asking import StageQuestion
+from harness.plugins.builders.wildifeval.asking import StageCalls, StageQuestion
 from harness.plugins.builders.wildifeval.curation_file import StageName
 from harness.records import Reply, Request, Usage
 
@@ -55,7 +54,7 @@ class Model(Backend):
         pass
 
 
-class Asking:
+class Asking(StageCalls):
     """The stages of a build whose replies are cached in a folder."""
 
     def __init__(self, folder: Path, model: Model, stop: Stop, seed: int) -> None:
@@ -66,18 +65,12 @@ class Asking:
         stage_model = models.Model(section, model, limits, RateLimits({}), price)
         self.stop = stop
         self.stages = dict.fromkeys(STAGES, stage_model)
-        self.calls = StageCalls(self.stages, Session("build", stop, Notices()), seed)
-
-    def gives_logprobs(self, stage: str) -> bool:
-        return self.calls.gives_logprobs(stage)
-
-    def facts(self) -> Any:
-        return self.calls.facts()
+        super().__init__(self.stages, Session("build", stop, Notices()), seed)
 
     async def ask(self, *question: Any, **more: Any) -> Any:
         with ReplyCache(self.folder / "replies.sqlite") as replies:
-            self.calls.session = Session("build", self.stop, Notices(), replies)
-            return await self.calls.ask(*question, **more)
+            self.session = Session("build", self.stop, Notices(), replies)
+            return await super().ask(*question, **more)
 
 
 def asking(folder: Path, model: Model, stop: Stop | None = None, seed: int = 0) -> Asking:

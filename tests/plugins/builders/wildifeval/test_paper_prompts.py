@@ -27,7 +27,7 @@ from harness.plugins.builders.wildifeval.curation_file import PUBLISHED, load_cu
 from harness.plugins.data.fetch import fetch
 from harness.plugins.mock.answers import verdict
 from harness.records import Instance
-from harness.scoring.judges.yes_no import YesNo
+from harness.scoring.judges import YesNo
 from tests.cli.command import harness, mistake
 from tests.datasets.file_server import FileServer
 from tests.scoring.judges.judged import Poems

@@ -384,14 +384,9 @@ def read(raw: object, where: str = "the constraint") -> Specification:
 
 def refuse_undecided(constraint: Constraint, targets: Target, where: str) -> None:
     """Raise DataInvalid if no text satisfies a base constraint, or if every text does."""
-    if isinstance(constraint, Base):
-        if why := problem(constraint, targets):
-            raise DataInvalid(f"{where}: {why}.")
-        return
-    assert isinstance(targets, tuple)
-    parts = zip(constraint.constraints, targets, strict=True)
-    for number, (part, target) in enumerate(parts, start=1):
-        refuse_undecided(part, target, f"{where}, constraint {number}")
+    for base, target, place in grammar.base_constraints(constraint, targets, where):
+        if why := problem(base, target):
+            raise DataInvalid(f"{place}: {why}.")
 
 
 def problem(base: Base, target: Target) -> str:

@@ -127,7 +127,8 @@ class Specification(Struct, frozen=True):
 
     def bases(self) -> Iterator[tuple[Base, Target]]:
         """Yield the base constraints in order, each with its target."""
-        return _paired(self.constraint, self.targets)
+        for base, target, _ in base_constraints(self.constraint, self.targets):
+            yield base, target
 
     def units(self) -> set[Unit | None]:
         """Return the kinds of units into which the text is divided."""
@@ -138,13 +139,26 @@ class Specification(Struct, frozen=True):
         return units
 
 
-def _paired(constraint: Constraint, targets: Target) -> Iterator[tuple[Base, Target]]:
+def base_constraints(
+    constraint: Constraint, targets: Target, where: str = ""
+) -> Iterator[tuple[Base, Target, str]]:
+    """Yield each base constraint with its target, and where it is, for messages.
+
+    Raises:
+        DataInvalid: If the constraints of a combination are too few, or do not fit the targets.
+    """
     if isinstance(constraint, Base):
-        yield constraint, targets
+        yield constraint, targets, where
         return
-    assert isinstance(targets, tuple)  # `read` refuses anything else
-    for part, target in zip(constraint.constraints, targets, strict=True):
-        yield from _paired(part, target)
+    parts = constraint.constraints
+    if constraint.logic != "all" and len(parts) < 2:
+        raise DataInvalid(f"{where}: {constraint.logic!r} needs at least two constraints.")
+    if not isinstance(targets, tuple) or len(targets) != len(parts):
+        n = len(parts)
+        n_targets = len(targets) if isinstance(targets, tuple) else "no list"
+        raise DataInvalid(f"{where}: {n} constraints need a list of {n} targets, not {n_targets}.")
+    for number, (part, target) in enumerate(zip(parts, targets, strict=True), start=1):
+        yield from base_constraints(part, target, f"{where}, constraint {number}")
 
 
 @cache
@@ -281,19 +295,9 @@ def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
 
 def refuse_misfits(level: Level, constraint: Constraint, targets: Target, where: str) -> None:
     """Raise DataInvalid if a constraint does not fit the text's level or its targets."""
-    if isinstance(constraint, Base):
-        if problem := _misfit(level, constraint, targets, where):
-            raise DataInvalid(f"{where}: {problem}.")
-        return
-    parts = constraint.constraints
-    if constraint.logic != "all" and len(parts) < 2:
-        raise DataInvalid(f"{where}: {constraint.logic!r} needs at least two constraints.")
-    if not isinstance(targets, tuple) or len(targets) != len(parts):
-        n = len(parts)
-        n_targets = len(targets) if isinstance(targets, tuple) else "no list"
-        raise DataInvalid(f"{where}: {n} constraints need a list of {n} targets, not {n_targets}.")
-    for number, (part, target) in enumerate(zip(parts, targets, strict=True), start=1):
-        refuse_misfits(level, part, target, f"{where}, constraint {number}")
+    for base, target, place in base_constraints(constraint, targets, where):
+        if problem := _misfit(level, base, target, place):
+            raise DataInvalid(f"{place}: {problem}.")
 
 
 def _misfit(level: Level, base: Base, target: Target, where: str) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -350,6 +350,7 @@ def _as_paper(element: _Element) -> Node:
     return Node(element.start, element.end, members=members)
 
 
+DECLARATION = '<?xml version="1.0" ?>'
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # Parsers turn carriage returns into line feeds, and both into blanks in attributes.
 _ESCAPES = str.maketrans(
@@ -367,29 +368,49 @@ def write(value: Any) -> str:
     # The paper's root has no type; it gets one if it would otherwise be misread.
     clear = isinstance(value, dict) and value and list(value) != ["item"]
     kind = "" if clear else f' type="{_type(value)}"'
-    return "\n".join(['<?xml version="1.0" ?>', *_lines("all", kind, value, ())]) + "\n"
+    return "\n".join([DECLARATION, *lines("all", f"all{kind}", value, ())]) + "\n"
 
 
-def _lines(name: str, attributes: str, value: Any, path: tuple[str | int, ...]) -> Iterator[str]:
+def _quoted(text: str) -> str:
+    return f'"{text.translate(_ESCAPES)}"'
+
+
+def lines(
+    name: str,
+    opening: str,
+    value: Any,
+    path: tuple[str | int, ...],
+    escaped: Callable[[str], str] = lambda text: text.translate(_ESCAPES),
+    quoted: Callable[[str], str] = _quoted,
+    marked: Callable[[str, Sequence[str | int]], str] = lambda text, path: text,
+) -> Iterator[str]:
+    """Yield the lines of an element, whose start tag begins with ``opening``.
+
+    ``escaped`` and ``quoted`` write texts and the values of attributes, and ``marked`` what the
+    start tag of the value at a path begins with.
+    """
     indent = "    " * len(path)
-    opening = f"{indent}<{name}{attributes}"
     if isinstance(value, (dict, list, tuple)) and value:
-        yield opening + ">"
+        yield f"{indent}<{opening}>"
         for key, member in value.items() if isinstance(value, dict) else enumerate(value):
             below = (*path, key)
-            tag, name_attribute = ("item", "") if isinstance(key, int) else (key, "")
-            if isinstance(key, str) and not _NAME.fullmatch(key):
+            tag: str = "item" if isinstance(key, int) else key
+            start = tag
+            if not _NAME.fullmatch(tag):
+                start = f"key name={quoted(_allowed(tag, below))}"
                 tag = "key"
-                name_attribute = f' name="{_escaped(key, below)}"'
-            yield from _lines(tag, f'{name_attribute} type="{_type(member)}"', member, below)
+            start = f'{marked(start, below)} type="{_type(member)}"'
+            yield from lines(tag, start, member, below, escaped, quoted, marked)
         yield f"{indent}</{name}>"
         return
     text = ""
-    if isinstance(value, (str, bool)):
-        text = _escaped(value, path) if isinstance(value, str) else str(value).lower()
+    if isinstance(value, str):
+        text = escaped(_allowed(value, path))
+    elif isinstance(value, bool):
+        text = str(value).lower()
     elif isinstance(value, (int, float, Decimal)):
         text = written(value)
-    yield f"{opening}>{text}</{name}>" if text else opening + "/>"
+    yield f"{indent}<{opening}>{text}</{name}>" if text else f"{indent}<{opening}/>"
 
 
 def _type(value: Any) -> str:
@@ -398,10 +419,10 @@ def _type(value: Any) -> str:
     return next(names, "null" if value is None else "float")
 
 
-def _escaped(text: str, path: Sequence[str | int]) -> str:
+def _allowed(text: str, path: Sequence[str | int]) -> str:
     if forbidden := _FORBIDDEN.search(text):
         raise UnparseableDocument(
             f"the value at {pointer(path)[:80] or 'the root'} has the character "
             f"U+{ord(forbidden[0]):04X}, which XML cannot contain: use JSON or YAML"
         )
-    return text.translate(_ESCAPES)
+    return text

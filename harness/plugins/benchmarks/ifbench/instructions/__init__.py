@@ -1,21 +1,31 @@
-"""IFBench's instructions: 58 kinds, and 29 for training (Pyatkin et al. 2025, arXiv 2507.02833)."""
+"""IFBench: unusual instructions that a program can verify (Pyatkin et al. 2025, arXiv 2507.02833).
+
+There are 58 kinds of instruction, and 29 for training. The task works like IFEval. Prompts have one
+turn, or several turns if they are read from your own file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from importlib.metadata import version
+from pathlib import Path
+from typing import ClassVar
 
 from harness.plugins.benchmarks.ifbench.instructions import (
-    custom,
     formats,
     language_data,
     training,
     words,
 )
-from harness.plugins.benchmarks.ifeval.instructions import InstructionChecker, instruction_plugin
-from harness.plugins.benchmarks.ifeval.instructions.texts import Check, InstructionTable
+from harness.plugins.benchmarks.ifeval.instructions import (
+    Check,
+    InstructionTable,
+    instruction_plugins,
+)
+from harness.plugins.benchmarks.ifeval.task import IFEvalTask
+from harness.ports import read_paper
 
-IFBENCH: Mapping[str, Check] = custom.CHECKS | formats.CHECKS | words.CHECKS
+IFBENCH: Mapping[str, Check] = formats.CHECKS | words.CHECKS
 TRAINING: Mapping[str, Check] = training.CHECKS
 
 SYLLABLES = "words:odd_even_syllables"
@@ -65,7 +75,20 @@ TABLE = InstructionTable(
     ),
 )
 
-PLUGINS: Mapping[str, Callable[..., InstructionChecker]] = {
-    name.replace(":", "/"): instruction_plugin(name, check) for name, check in TABLE.checks.items()
-}
+PLUGINS = instruction_plugins(TABLE.checks)
 """The checkers: ``ifbench:count/pronouns`` applies the instruction ``count:pronouns``."""
+
+
+class IFBenchTask(IFEvalTask):
+    """Unusual instructions that a program can verify (Pyatkin et al. 2025).
+
+    Args:
+        dataset: ``builtin`` (a small example), ``public`` (the published 300 prompts), or a path to
+            a file in the published format, with messages allowed instead of prompt.
+        verdicts: ``official`` agrees with the published code. ``corrected`` replaces the checks
+            that misread some answers, and counts the verdicts that this changes.
+    """
+
+    table = read_paper(__file__, "../paper.yaml").table
+    _public: ClassVar[str] = "ifbench/IFBench_test.jsonl"
+    _builtin: ClassVar[Path] = Path(__file__).parents[1] / "builtin.jsonl"

@@ -1,21 +1,25 @@
-"""IFBench's instructions about the format of the text and about repeating parts of the prompt."""
+"""IFBench's instructions about the format of the text, about repeating parts of the prompt, and
+those that are complete tasks, such as writing a table in CSV."""
 
 from __future__ import annotations
 
+import csv
 import re
 import string
+import unicodedata
+from calendar import monthrange
 from collections import Counter
-from itertools import pairwise
+from io import StringIO
+from itertools import dropwhile, pairwise
 
 import regex
 
 from harness.plugins.benchmarks.ifbench.instructions.language_data import published_list
-from harness.plugins.benchmarks.ifeval.instructions.texts import (
+from harness.plugins.benchmarks.ifeval.instructions import (
     CURLY_TO_STRAIGHT,
-    Check,
+    Checks,
     NotFollowed,
     bare,
-    decides,
     require,
     require_count,
     require_none,
@@ -24,9 +28,10 @@ from harness.plugins.benchmarks.ifeval.instructions.texts import (
     tokens,
     unpunctuated,
 )
+from harness.scoring import quoted_list
 from harness.wording import truncated
 
-CHECKS: dict[str, Check] = {}  # by the ids of instructions
+CHECKS = Checks()
 
 DEPTH = 5  # depth of nested brackets that `parentheses` requires
 
@@ -40,7 +45,7 @@ _LETTERED = re.compile(r"\W*[aA]\W*[bB]\W*[cC]\W*")
 _EMOJI = regex.compile(r"[\p{Emoji}--[0-9#*\U0001F1E6-\U0001F1FF]]", regex.V1)
 
 
-@decides(CHECKS, "format:parentheses")
+@CHECKS("format:parentheses")
 def parentheses(text: str) -> None:
     """Check for brackets nested five deep. A mismatched bracket resets the depth to zero."""
     still_open: list[str] = []
@@ -60,7 +65,7 @@ def parentheses(text: str) -> None:
     raise NotFollowed(f"no brackets nested {DEPTH} deep")
 
 
-@decides(CHECKS, "format:quotes")
+@CHECKS("format:quotes")
 def quotes(text: str) -> None:
     """Check for double and single quotes nested three deep; apostrophes count as quotes."""
     still_open: list[str] = []
@@ -76,7 +81,7 @@ def quotes(text: str) -> None:
     raise NotFollowed(f"no quotes nested {QUOTE_DEPTH} deep")
 
 
-@decides(CHECKS, "format:options")
+@CHECKS("format:options")
 def options(text: str, options: str) -> None:
     """Check that the text is one of the options, which are separated by ``/``, ``or`` or commas.
 
@@ -91,7 +96,7 @@ def options(text: str, options: str) -> None:
     require(answer in allowed, f"{truncated(text.strip(), 60)!r} is not one of the options")
 
 
-@decides(CHECKS, "format:newline")
+@CHECKS("format:newline")
 def newline(text: str) -> None:
     """Check that each word is on a separate line."""
     text = unpunctuated(text).strip()
@@ -100,7 +105,7 @@ def newline(text: str) -> None:
     require(lines == count, f"{count:,} words on {lines:,} lines")
 
 
-@decides(CHECKS, "format:emoji")
+@CHECKS("format:emoji")
 def emoji(text: str) -> None:
     """Check that each sentence ends with an emoji, or that the next sentence begins with one."""
     parts = [unpunctuated(sentence).strip() for sentence in sentences(text)]
@@ -111,7 +116,7 @@ def emoji(text: str) -> None:
         require(holds, f"sentence {place + 1} does not end with an emoji")
 
 
-@decides(CHECKS, "format:line_indent")
+@CHECKS("format:line_indent")
 def line_indent(text: str, *, corrected: bool = False) -> None:
     """Check that each line is indented more than the previous one.
 
@@ -145,7 +150,7 @@ def _not_removed(lines: list[str]) -> list[str]:
     return remaining
 
 
-@decides(CHECKS, "format:quote_unquote")
+@CHECKS("format:quote_unquote")
 def quote_unquote(text: str, *, corrected: bool = False) -> None:
     """Check that further text follows each passage in double quotes.
 
@@ -159,7 +164,7 @@ def quote_unquote(text: str, *, corrected: bool = False) -> None:
     require(not ends.endswith('"'), "nothing follows the last quote")
 
 
-@decides(CHECKS, "format:list")
+@CHECKS("format:list")
 def list_marker(text: str, sep: str, *, corrected: bool = False) -> None:
     """Check that the marker ``sep`` occurs at least twice.
 
@@ -171,7 +176,7 @@ def list_marker(text: str, sep: str, *, corrected: bool = False) -> None:
     require_relation(count, "at least", 2, f"items marked by {sep!r}")
 
 
-@decides(CHECKS, "format:thesis")
+@CHECKS("format:thesis")
 def thesis(text: str, *, corrected: bool = False) -> None:
     """Check for a passage in ``<i>`` or ``<em>`` with text after it.
 
@@ -190,7 +195,7 @@ def thesis(text: str, *, corrected: bool = False) -> None:
     require(text[position + rest :].strip(), "nothing follows the italics")
 
 
-@decides(CHECKS, "format:sub-bullets")
+@CHECKS("format:sub-bullets")
 def sub_bullets(text: str, *, corrected: bool = False) -> None:
     """Check that a ``-`` follows each ``*``.
 
@@ -203,7 +208,7 @@ def sub_bullets(text: str, *, corrected: bool = False) -> None:
     require_count(missing, 0, "bullets without a sub-bullet", "none")
 
 
-@decides(CHECKS, "format:no_bullets_bullets")
+@CHECKS("format:no_bullets_bullets")
 def no_bullets_bullets(text: str, *, corrected: bool = False) -> None:
     """Check for at least two sentences, then at least two bullets (``*``) and nothing else.
 
@@ -226,7 +231,7 @@ def no_bullets_bullets(text: str, *, corrected: bool = False) -> None:
     require_relation(n_bullets, "at least", 2, "bullets")
 
 
-@decides(CHECKS, "format:title_case")
+@CHECKS("format:title_case")
 def title_case(text: str, *, corrected: bool = False) -> None:
     """Check that no word is in lower case.
 
@@ -252,21 +257,21 @@ def title_case(text: str, *, corrected: bool = False) -> None:
     require_none(lower[:1], "{} is not in title case")
 
 
-@decides(CHECKS, "format:output_template")
+@CHECKS("format:output_template")
 def output_template(text: str) -> None:
     """Check for the headings "My Answer:", "My Conclusion:" and "Future Outlook:"."""
     missing = [heading for heading in TEMPLATE if heading not in text]
     require_none(missing, "{} missing")
 
 
-@decides(CHECKS, "format:no_whitespace")
+@CHECKS("format:no_whitespace")
 def no_whitespace(text: str) -> None:
     """Check that the text contains no white space."""
     count = sum(map(str.isspace, text))
     require_count(count, 0, "characters of white space", "none")
 
 
-@decides(CHECKS, "repeat:repeat_change")
+@CHECKS("repeat:repeat_change")
 def repeat_change(text: str, prompt_to_repeat: str) -> None:
     """Check that the text is ``prompt_to_repeat`` with its first word changed.
 
@@ -277,14 +282,14 @@ def repeat_change(text: str, prompt_to_repeat: str) -> None:
     require(same, "not the request with its first word changed")
 
 
-@decides(CHECKS, "repeat:repeat_simple")
+@CHECKS("repeat:repeat_simple")
 def repeat_simple(text: str) -> None:
     """Check that the text is only the sentence `ONLY_SENTENCE`, ignoring case."""
     same = text.strip().lower() == ONLY_SENTENCE
     require(same, f"{truncated(text.strip(), 60)!r} is not the sentence")
 
 
-@decides(CHECKS, "repeat:repeat_span")
+@CHECKS("repeat:repeat_span")
 def repeat_span(
     text: str, prompt_to_repeat: str, n_start: int, n_end: int, *, corrected: bool = False
 ) -> None:
@@ -298,3 +303,188 @@ def repeat_span(
         span = " ".join(prompt_to_repeat.split()[n_start : n_end + 1])
     same = text.strip().lower() == span.strip().lower()
     require(same, f"{truncated(text.strip(), 60)!r}, {truncated(span.strip(), 60)!r} wanted")
+
+
+CAPITALS = published_list("capitals")
+"""European capitals north of 45 degrees, from north to south, as in the published code."""
+
+MULTIPLES = [str(n) for n in range(14, 51, 7)]
+N_COUNTRIES = 52
+NAPOLEON = (1769, 1821)
+N_QUESTIONS = 4
+N_OPTIONS = 5
+CITY_HEADER = ["ID", "Country", "City", "Year", "Count"]
+OPENING = (
+    f"{string.whitespace}\"'`([{{*_\u00ab\u2039\u201c\u201e\u2018\u201a"  # marks before a sentence
+)
+LONGEST_MONTHS = {0: 99, 2: 29, 4: 30, 6: 30, 9: 30, 11: 30}
+
+_QUESTION = re.compile(r"Question \d+[.|):;]?\s*")
+_OPTION = re.compile(r"[A-Ea-e][.|)]\s*\w")
+_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})\Z")
+_SPECIAL = re.compile(r"[^\w\s]")
+
+
+def _header(names: str, gap: str) -> re.Pattern[str]:
+    return re.compile(gap.join(f'({name}|"{name}")' for name in names.split()) + "$")
+
+
+_PRODUCTS = _header("ProductID Category Brand Price Stock", r",[ \t]*")
+_STUDENTS = _header("StudentID Subject Grade Semester Score", r"\t *")
+
+
+@CHECKS("custom:multiples")
+def multiples(text: str) -> None:
+    """Check that the numbers in the text are the multiples of 7 from 14 to 49, in order."""
+    numbers = re.findall(r"\d+", text)
+    require(numbers == MULTIPLES, f"{quoted_list(numbers)} found, {', '.join(MULTIPLES)} wanted")
+
+
+@CHECKS("custom:mcq_count_length")
+def mcq_count_length(text: str) -> None:
+    """Check that the text is four questions of growing length, each with five options."""
+    require(text.startswith("Question"), "the text does not begin with 'Question'")
+    questions = [part.strip() for part in _QUESTION.split(text) if part.strip()]
+    require_count(len(questions), N_QUESTIONS, "numbered questions")
+    lengths = []
+    for place, question in enumerate(questions, 1):
+        lines = [line.strip() for line in question.split("\n")]
+        marked = [bool(_OPTION.match(line)) for line in lines]
+        require_count(sum(marked), N_OPTIONS, "options", where=f"question {place} has ")
+        lengths.append(len(" ".join(lines[: marked.index(True)]).strip()))
+    grows = all(length < next_length for length, next_length in pairwise(lengths))
+    require(grows, f"the questions have {', '.join(map(str, lengths))} characters")
+
+
+@CHECKS("custom:reverse_newline")
+def reverse_newline(text: str) -> None:
+    """Check for at least 52 lines in reverse alphabetical order, from Zimbabwe's line on."""
+    lines = [line for line in map(bare, text.split("\n")) if line]
+    countries = [_plain(line) for line in dropwhile(lambda line: "Zimbabwe" not in line, lines)]
+    require(countries, "no line has Zimbabwe")
+    require_relation(len(countries), "at least", N_COUNTRIES, "lines from Zimbabwe on")
+    for country, next_country in pairwise(countries):
+        require(
+            country >= next_country,
+            f"{truncated(next_country, 40)!r} follows {truncated(country, 40)!r}",
+        )
+
+
+def _plain(text: str) -> str:
+    """Return the text without diacritical marks and other non-ASCII characters."""
+    return unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode("ascii")
+
+
+@CHECKS("custom:word_reverse")
+def word_reverse(text: str) -> None:
+    """Check that the words, in reverse order, are one sentence that names the bald eagle."""
+    reverse = " ".join(unpunctuated(text.lower().strip()).split()[::-1])
+    names_the_eagle = "bald eagle" in reverse
+    require(names_the_eagle, "the words in reverse order do not contain 'bald eagle'")
+    require(reverse in sentences(reverse), "more than one sentence")
+
+
+@CHECKS("custom:character_reverse")
+def character_reverse(text: str) -> None:
+    """Check that the text contains the words "bald eagle" spelled backwards."""
+    require("elgae dlab" in text.lower(), "'elgae dlab' missing")
+
+
+@CHECKS("custom:sentence_alphabet")
+def sentence_alphabet(text: str, *, corrected: bool = False) -> None:
+    """Check for 26 sentences that begin with the letters of the alphabet in order.
+
+    A sentence that begins with a quotation mark or bracket fails; in the corrected check, these
+    are ignored.
+    """
+    parts = sentences(text)
+    require_count(len(parts), len(string.ascii_lowercase), "sentences")
+    for letter, sentence in zip(string.ascii_lowercase, parts, strict=True):
+        first = sentence.lstrip(OPENING if corrected else None)
+        begins = first.lower()[:1] == letter
+        require(begins, f"{truncated(sentence, 40)!r} does not begin with {letter!r}")
+
+
+@CHECKS("custom:european_capitals_sort")
+def european_capitals_sort(text: str) -> None:
+    """Check for the names in `CAPITALS`, in order and separated by commas, ignoring accents."""
+    names = [name.strip() for name in _plain(text).split(",") if name.strip()]
+    require_count(len(names), len(CAPITALS), "names between commas")
+    for city, capital in zip(names, CAPITALS, strict=True):
+        require(city == capital, f"{truncated(city, 40)!r}, {capital!r} wanted")
+
+
+@CHECKS("custom:csv_city")
+def csv_city(text: str) -> None:
+    """Check for CSV with the columns ID, Country, City, Year and Count, and seven rows."""
+    rows = _rows(text, ",", None)
+    _require_shape(rows, 7)
+    require(rows[0] == CITY_HEADER, f"the columns are {quoted_list(rows[0])}")
+
+
+@CHECKS("custom:csv_special_character")
+def csv_special_character(text: str) -> None:
+    """Check for CSV with the columns ProductID, Category, Brand, Price and Stock, and 14 rows.
+
+    At least one field must be in double quotes and contain a special character.
+    """
+    rows = _rows(text, ",", _PRODUCTS)
+    require_count(len(rows) - 1, 14, "rows")
+    for row in rows[1:]:  # the published code does not look at the rows after such a field
+        require_count(len(row), 5, "fields in a row")
+        if any(map(_has_special_character, row)):
+            return
+    raise NotFollowed("no field in double quotes has a special character")
+
+
+def _has_special_character(field: str) -> bool:
+    line = field.split("\n")[0]
+    return line[:1] == '"' and bool(_SPECIAL.search(line, 1, max(1, line.rfind('"'))))
+
+
+@CHECKS("custom:csv_quotes")
+def csv_quotes(text: str) -> None:
+    """Check for tab-separated text with five columns and three rows, and all fields in quotes.
+
+    The columns are StudentID, Subject, Grade, Semester and Score.
+    """
+    rows = _rows(text, "\t", _STUDENTS)
+    _require_shape(rows, 3)
+    fields = [cell.strip() for row in rows for cell in row]
+    bare_fields = [cell for cell in fields if not cell or {cell[0], cell[-1]} != {'"'}]
+    require_none(bare_fields, "{} not in quotes")
+
+
+def _rows(text: str, delimiter: str, header: re.Pattern[str] | None) -> list[list[str]]:
+    """Return the rows of CSV, whose fields keep their quotes if there is a ``header``."""
+    if header is not None:
+        begins = header.match(text.split("\n")[0].strip())
+        require(begins, "the first line is not the header of the five columns")
+        text = text.replace('"', '"""')
+    try:
+        return list(csv.reader(StringIO(text), delimiter=delimiter))
+    except csv.Error as error:
+        raise NotFollowed(f"not CSV: {error}") from None
+
+
+def _require_shape(rows: list[list[str]], n_rows: int) -> None:
+    require_count(max(0, len(rows) - 1), n_rows, "rows")
+    for row in rows:
+        require_count(len(row), 5, "fields in a row")
+
+
+@CHECKS("custom:date_format_list")
+def date_format_list(text: str, *, corrected: bool = False) -> None:
+    """Check that the text is only dates YYYY-MM-DD, separated by commas, in Napoleon's lifetime.
+
+    A month or day of 00 passes. In the corrected check, each date must exist in the calendar.
+    """
+    for date in text.strip().split(","):
+        if not (match := _DATE.match(date.strip())):
+            raise NotFollowed(f"{truncated(date.strip(), 40)!r} is not a date YYYY-MM-DD")
+        year, month, day = map(int, match.groups())
+        exists = month <= 12 and day <= LONGEST_MONTHS.get(month, 31)
+        if corrected:
+            exists = exists and month > 0 and 0 < day <= monthrange(year, month)[1]
+        lived = NAPOLEON[0] <= year <= NAPOLEON[1]
+        require(exists and lived, f"{date.strip()} is not a date of Napoleon's life")

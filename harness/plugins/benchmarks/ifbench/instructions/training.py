@@ -10,14 +10,13 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
-from harness.plugins.benchmarks.ifeval.instructions import ifeval
-from harness.plugins.benchmarks.ifeval.instructions.texts import (
-    Check,
+from harness.plugins.benchmarks.ifeval.instructions import (
+    Checks,
     Relation,
     bare,
     count_reason,
-    decides,
     expression,
+    ifeval,
     require,
     require_count,
     require_none,
@@ -29,7 +28,7 @@ from harness.scoring.patterns import Pattern
 from harness.scoring.text import folded, has_other_scripts
 from harness.scoring.text import words as words_in_any_script
 
-CHECKS: dict[str, Check] = {}  # by the ids of instructions
+CHECKS = Checks()
 
 _DOT, _END = "\ue000", "\ue001"  # a dot that ends no sentence; the end of a sentence
 _STARTERS = (
@@ -71,7 +70,7 @@ def _sentences(text: str) -> list[str]:
     return parts if parts[-1] else parts[:-1]
 
 
-@decides(CHECKS, "copy:repeat_phrase")
+@CHECKS("copy:repeat_phrase")
 def repeat_phrase(text: str, phrase: str, small_n: int, *, corrected: bool = False) -> None:
     """Check for ``small_n`` copies of a phrase, each with at most one word changed.
 
@@ -114,15 +113,15 @@ def _repetitions(text: str, phrase: str) -> Iterator[str]:
             begin = line.find(f"{first} ", end)
 
 
-@decides(CHECKS, "copy:copy")
-@decides(CHECKS, "copy:copying_simple")
+@CHECKS("copy:copy")
+@CHECKS("copy:copying_simple")
 def copied(text: str, prompt_to_repeat: str) -> None:
     """Check that the text equals ``prompt_to_repeat``, ignoring case."""
     same = text.strip().lower() == prompt_to_repeat.strip().lower()
     require(same, "the text is not a copy of what it should repeat")
 
 
-@decides(CHECKS, "new:copy_span_idx")
+@CHECKS("new:copy_span_idx")
 def copied_span(
     text: str, prompt_to_repeat: str, n_start: int, n_end: int, *, corrected: bool = False
 ) -> None:
@@ -134,7 +133,7 @@ def copied_span(
     copied(text, prompt_to_repeat[n_start : n_end + corrected])
 
 
-@decides(CHECKS, "copy:copying_multiple")
+@CHECKS("copy:copying_multiple")
 def copied_times(text: str, prompt_to_repeat: str, N: int) -> None:
     """Check for ``N`` copies of ``prompt_to_repeat``, separated by ``******``, ignoring case."""
     parts = text.split("******")
@@ -143,7 +142,7 @@ def copied_times(text: str, prompt_to_repeat: str, N: int) -> None:
         copied(part, prompt_to_repeat)
 
 
-@decides(CHECKS, "detectable_format:sentence_hyphens")
+@CHECKS("detectable_format:sentence_hyphens")
 def sentence_hyphens(text: str) -> None:
     """Check that sentences are joined by hyphens without spaces."""
     # The published code compares the first parts only, if there are fewer sentences than parts.
@@ -151,7 +150,7 @@ def sentence_hyphens(text: str) -> None:
         require(part == sentence, f"{part!r:.60} is not a sentence between hyphens")
 
 
-@decides(CHECKS, "keywords:no_adjacent_consecutive")
+@CHECKS("keywords:no_adjacent_consecutive")
 def no_adjacent_consecutive(text: str) -> None:
     """Check that no two adjacent words begin with consecutive letters of the alphabet."""
     first = [word[0].lower() for word in text.split()]
@@ -162,14 +161,14 @@ def no_adjacent_consecutive(text: str) -> None:
         )
 
 
-@decides(CHECKS, "detectable_format:square_brackets")
+@CHECKS("detectable_format:square_brackets")
 def square_brackets(text: str) -> None:
     """Check that each word is in square brackets."""
     wrong = [word for word in text.split() if not (word.startswith("[") and word.endswith("]"))]
     require_none(wrong, "{} not in square brackets")
 
 
-@decides(CHECKS, "detectable_format:bigram_wrapping")
+@CHECKS("detectable_format:bigram_wrapping")
 def bigram_wrapping(text: str) -> None:
     """Check that each pair of words is enclosed in ``<<`` and ``>>``, except a single last word."""
     text_words = text.split()
@@ -178,19 +177,19 @@ def bigram_wrapping(text: str) -> None:
         require(wrapped, f"{f'{word} {next_word}'!r:.60} is not in << and >>")
 
 
-@decides(CHECKS, "keywords:word_count_different_numbers")
+@CHECKS("keywords:word_count_different_numbers")
 def frequency(text: str, keyword: str, frequency: int, relation: Relation) -> None:
     """Check that a regular expression matches "at least" or "less than" ``frequency`` times."""
     ifeval.frequency(text, keyword, frequency, relation)
 
 
-@decides(CHECKS, "keywords:word_once")
+@CHECKS("keywords:word_once")
 def word_once(text: str, keyword: str) -> None:
     """Check that the regular expression ``keyword`` matches exactly once, ignoring case."""
     _require_times(text, keyword, 1)
 
 
-@decides(CHECKS, "count:count_increment_word")
+@CHECKS("count:count_increment_word")
 def count_increment_word(text: str, keyword1: str, keyword2: str) -> None:
     """Check that ``keyword1`` matches once and ``keyword2`` twice, ignoring case."""
     _require_times(text, keyword1, 1)
@@ -202,7 +201,7 @@ def _require_times(text: str, keyword: str, times: int) -> None:
     require_count(count, times, f"occurrences of {keyword.strip()!r:.60}", f"exactly {times}")
 
 
-@decides(CHECKS, "keywords:exclude_word_harder")
+@CHECKS("keywords:exclude_word_harder")
 def exclude_word(text: str, keyword: str, *, corrected: bool = False) -> None:
     """Check that a keyword does not occur between spaces.
 
@@ -215,13 +214,13 @@ def exclude_word(text: str, keyword: str, *, corrected: bool = False) -> None:
         require(f" {keyword} " not in text, f"contains {keyword!r:.60}")
 
 
-@decides(CHECKS, "paragraphs:paragraphs")
+@CHECKS("paragraphs:paragraphs")
 def two_paragraphs(text: str) -> None:
     """Check for two paragraphs separated by ``***``."""
     ifeval.number_paragraphs(text, 2)
 
 
-@decides(CHECKS, "paragraphs:paragraphs2")
+@CHECKS("paragraphs:paragraphs2")
 def two_blocks(text: str) -> None:
     """Check for two paragraphs separated by an empty line. A blank paragraph between them fails."""
     parts = text.split("\n\n")
@@ -229,7 +228,7 @@ def two_blocks(text: str) -> None:
     require_count(sum(bool(part.strip()) for part in parts), 2, "paragraphs")
 
 
-@decides(CHECKS, "first_word:first_word_sent")
+@CHECKS("first_word:first_word_sent")
 def first_words(text: str, first_word: str | list[str]) -> None:
     """Check that each sentence begins with the given word, ignoring case.
 
@@ -239,7 +238,7 @@ def first_words(text: str, first_word: str | list[str]) -> None:
         _require_word(sentence, 0, first_word, f"sentence {number} begins")
 
 
-@decides(CHECKS, "last_word:last_word_sent")
+@CHECKS("last_word:last_word_sent")
 def last_words(text: str, last_word: str | list[str]) -> None:
     """Check that each sentence ends with the given word, ignoring case and punctuation.
 
@@ -249,13 +248,13 @@ def last_words(text: str, last_word: str | list[str]) -> None:
         _require_word(sentence, -1, last_word, f"sentence {number} ends")
 
 
-@decides(CHECKS, "first_word:first_word_answer")
+@CHECKS("first_word:first_word_answer")
 def first_word(text: str, first_word: str) -> None:
     """Check that the text begins with the given word, ignoring case."""
     _require_word(text, 0, first_word, "begins")
 
 
-@decides(CHECKS, "last_word:last_word_answer")
+@CHECKS("last_word:last_word_answer")
 def last_word(text: str, last_word: str) -> None:
     """Check that the text ends with the given word, ignoring case and punctuation."""
     _require_word(text, -1, last_word, "ends")
@@ -269,20 +268,20 @@ def _require_word(text: str, place: int, word: str | list[str], what: str) -> No
     require(actual.lower() == expected, f"{what} with {actual!r:.60}, {expected!r:.60} wanted")
 
 
-@decides(CHECKS, "count:lowercase_counting")
+@CHECKS("count:lowercase_counting")
 def lowercase_counting(text: str, N: int) -> None:
     """Check for at most ``N`` words of lower-case ASCII letters."""
     count = len(re.findall(r"\b[a-z]+\b", text))
     require(count <= N, count_reason(count, "words in lower case", f"at most {N}"))
 
 
-@decides(CHECKS, "letters:letter_counting")
+@CHECKS("letters:letter_counting")
 def letter_counting(text: str, N: int, relation: Relation) -> None:
     """Check for "at least" or "less than" ``N`` ASCII letters."""
     require_relation(len(re.findall("[a-zA-Z]", text)), relation, N, "letters")
 
 
-@decides(CHECKS, "count:counting_composition")
+@CHECKS("count:counting_composition")
 def counting_composition(text: str, n_sent: int, n_words: int, *, corrected: bool = False) -> None:
     """Check for three paragraphs of ``n_sent`` sentences of ``n_words`` words each.
 
@@ -300,7 +299,7 @@ def counting_composition(text: str, n_sent: int, n_words: int, *, corrected: boo
     require_count(len(parts), 3, "paragraphs divided by ***")
 
 
-@decides(CHECKS, "count:count_unique")
+@CHECKS("count:count_unique")
 def count_unique(text: str, *, corrected: bool = False) -> None:
     """Check that no word or punctuation mark occurs twice.
 
@@ -314,7 +313,7 @@ def count_unique(text: str, *, corrected: bool = False) -> None:
     require_none(repeated, "{} more than once")
 
 
-@decides(CHECKS, "keywords:palindrome")
+@CHECKS("keywords:palindrome")
 def palindrome(text: str, *, corrected: bool = False) -> None:
     """Check that the text contains a palindrome. Even ``a`` is one.
 
@@ -329,7 +328,7 @@ def palindrome(text: str, *, corrected: bool = False) -> None:
     )
 
 
-@decides(CHECKS, "keywords:keyword_specific_position")
+@CHECKS("keywords:keyword_specific_position")
 def keyword_specific_position(
     text: str, keyword: str | list[str], n: int, m: int, *, corrected: bool = False
 ) -> None:
@@ -347,7 +346,7 @@ def keyword_specific_position(
     require(parts[m - 1] == expected, problem)
 
 
-@decides(CHECKS, "keywords:start_end")
+@CHECKS("keywords:start_end")
 def start_end(text: str) -> None:
     """Check that the first and the last word or punctuation mark are equal, ignoring case."""
     text_tokens = tokens(text)
@@ -356,16 +355,16 @@ def start_end(text: str) -> None:
     require(same, f"begins with {text_tokens[0]!r:.60} and ends with {text_tokens[-1]!r:.60}")
 
 
-@decides(CHECKS, "punctuation:punctuation_dot")
+@CHECKS("punctuation:punctuation_dot")
 def no_dot(text: str) -> None:
     """Check that the text contains no period."""
     require("." not in text, "contains a dot")
 
 
-@decides(CHECKS, "punctuation:punctuation_exclamation")
+@CHECKS("punctuation:punctuation_exclamation")
 def no_exclamation(text: str) -> None:
     """Check that the text contains no exclamation mark."""
     require("!" not in text, "contains an exclamation mark")
 
 
-decides(CHECKS, "letters:letter_counting2")(ifeval.letters)
+CHECKS("letters:letter_counting2")(ifeval.letters)

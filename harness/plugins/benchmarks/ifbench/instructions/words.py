@@ -14,11 +14,10 @@ from harness.plugins.benchmarks.ifbench.instructions.language_data import (
     stopwords,
     syllable_counter,
 )
-from harness.plugins.benchmarks.ifeval.instructions.texts import (
-    Check,
+from harness.plugins.benchmarks.ifeval.instructions import (
+    Checks,
     bare,
     count_reason,
-    decides,
     require,
     require_count,
     require_none,
@@ -32,7 +31,7 @@ from harness.scoring.text import count_words, folded, has_other_scripts
 from harness.scoring.text import words as words_in_any_script
 from harness.wording import truncated
 
-CHECKS: dict[str, Check] = {}  # by the ids of instructions
+CHECKS = Checks()
 
 CONJUNCTIONS = frozenset(published_list("conjunctions"))
 NAMES = published_list("names")
@@ -53,7 +52,7 @@ _INTERROBANGS = ("?!", "!?", "\N{INTERROBANG}")
 _CLUSTER = re.compile(f"[{CONSONANTS}]{{2}}")
 
 
-@decides(CHECKS, "count:word_count_range")
+@CHECKS("count:word_count_range")
 def word_count_range(text: str, min_words: int, max_words: int, *, corrected: bool = False) -> None:
     """Check for ``min_words`` to ``max_words`` words; ``don't`` and ``3.5`` are two words each.
 
@@ -66,7 +65,7 @@ def word_count_range(text: str, min_words: int, max_words: int, *, corrected: bo
     require(min_words <= count <= max_words, count_reason(count, "words", bounds))
 
 
-@decides(CHECKS, "count:unique_word_count")
+@CHECKS("count:unique_word_count")
 def unique_word_count(text: str, N: int, *, corrected: bool = False) -> None:
     """Check for at least ``N`` different words, ignoring case.
 
@@ -79,7 +78,7 @@ def unique_word_count(text: str, N: int, *, corrected: bool = False) -> None:
     require_relation(len(different), "at least", N, "words (different)")
 
 
-@decides(CHECKS, "count:conjunctions")
+@CHECKS("count:conjunctions")
 def conjunctions(text: str, small_n: int, *, corrected: bool = False) -> None:
     """Check for at least ``small_n`` different conjunctions.
 
@@ -91,13 +90,13 @@ def conjunctions(text: str, small_n: int, *, corrected: bool = False) -> None:
     require_relation(len(different), "at least", small_n, "conjunctions (different)")
 
 
-@decides(CHECKS, "count:person_names")
+@CHECKS("count:person_names")
 def person_names(text: str, N: int) -> None:
     """Check that at least ``N`` different first names from the published list of 50 occur."""
     require_relation(len(set(_NAME.findall(text))), "at least", N, "names of the list")
 
 
-@decides(CHECKS, "count:numbers")
+@CHECKS("count:numbers")
 def numbers(text: str, N: int, *, corrected: bool = False) -> None:
     """Check for exactly ``N`` numbers. ``1,000`` is one number.
 
@@ -107,14 +106,14 @@ def numbers(text: str, N: int, *, corrected: bool = False) -> None:
     require_count(len(matches), N, "numbers")
 
 
-@decides(CHECKS, "count:pronouns")
+@CHECKS("count:pronouns")
 def pronouns(text: str, N: int) -> None:
     """Check for at least ``N`` pronouns; ``he/she`` counts as two."""
     count = sum(word in PRONOUNS for word in tokens(text.replace("/", " ").lower()))
     require_relation(count, "at least", N, "pronouns")
 
 
-@decides(CHECKS, "count:punctuation")
+@CHECKS("count:punctuation")
 def punctuation(text: str) -> None:
     """Check that each of the marks ``.,!?;:`` occurs, and also an interrobang such as ``?!``.
 
@@ -127,7 +126,7 @@ def punctuation(text: str) -> None:
     require_none(missing, "{} missing")
 
 
-@decides(CHECKS, "count:keywords_multiple")
+@CHECKS("count:keywords_multiple")
 def keywords_multiple(
     text: str, keyword1: str, keyword2: str, keyword3: str, keyword4: str, keyword5: str
 ) -> None:
@@ -137,7 +136,7 @@ def keywords_multiple(
         require_count(text.lower().count(keyword.lower()), times, f"occurrences of {keyword!r}")
 
 
-@decides(CHECKS, "count:words_japanese")
+@CHECKS("count:words_japanese")
 def words_japanese(text: str, N: int) -> None:
     """Check that every ``N``-th word has a Japanese character, is a number, or is punctuation."""
     for place, word in list(enumerate(text.split(), 1))[N - 1 :: N] if N > 0 else ():
@@ -146,7 +145,7 @@ def words_japanese(text: str, N: int) -> None:
         require(passes, f"word {place}, {word[:40]!r}, is not Japanese")
 
 
-@decides(CHECKS, "ratio:stop_words")
+@CHECKS("ratio:stop_words")
 def stop_words(text: str, percentage: int) -> None:
     """Check that at most ``percentage`` percent of the words are stop words (NLTK's list)."""
     all_words = words(text)
@@ -155,7 +154,7 @@ def stop_words(text: str, percentage: int) -> None:
     require(share <= percentage, f"{share:.1f}% stop words, at most {percentage}% wanted")
 
 
-@decides(CHECKS, "ratio:sentence_type")
+@CHECKS("ratio:sentence_type")
 def sentence_type(text: str, *, corrected: bool = False) -> None:
     """Check for twice as many sentences that end in ``.`` as sentences that end in ``?``.
 
@@ -167,7 +166,7 @@ def sentence_type(text: str, *, corrected: bool = False) -> None:
     require(plain or not corrected, "no sentence of either type")
 
 
-@decides(CHECKS, "ratio:sentence_balance")
+@CHECKS("ratio:sentence_balance")
 def sentence_balance(text: str, *, corrected: bool = False) -> None:
     """Check for equal numbers of sentences that end in ``.``, in ``?`` and in ``!``.
 
@@ -185,7 +184,7 @@ def _ends(text: str) -> tuple[int, int, int]:
     return last.count("."), last.count("?"), last.count("!")
 
 
-@decides(CHECKS, "ratio:sentence_words")
+@CHECKS("ratio:sentence_words")
 def sentence_words(text: str, *, corrected: bool = False) -> None:
     """Check for three sentences of equal length in characters.
 
@@ -200,7 +199,7 @@ def sentence_words(text: str, *, corrected: bool = False) -> None:
         require_none([word for word, n in counts.items() if n > 1], "{} repeated")
 
 
-@decides(CHECKS, "ratio:overlap")
+@CHECKS("ratio:overlap")
 def overlap(text: str, reference_text: str, percentage: int, *, corrected: bool = False) -> None:
     """Check that a given percentage of the text's distinct trigrams is also in ``reference_text``.
 
@@ -219,7 +218,7 @@ def overlap(text: str, reference_text: str, percentage: int, *, corrected: bool 
     require(holds, f"{problem}, {percentage}% wanted")
 
 
-@decides(CHECKS, "words:alphabet")
+@CHECKS("words:alphabet")
 def alphabet(text: str) -> None:
     """Check that the words' first letters follow the alphabet, with ``a`` after ``z``."""
     all_words = [word.lower() for word in unpunctuated(text).split()]
@@ -232,7 +231,7 @@ def alphabet(text: str) -> None:
         require(word[0] == letter, problem)
 
 
-@decides(CHECKS, "words:vowel")
+@CHECKS("words:vowel")
 def vowel(text: str) -> None:
     """Check for a single paragraph with at most three different vowels."""
     require("\n" not in text.strip(), "more than one paragraph")
@@ -241,14 +240,14 @@ def vowel(text: str) -> None:
     require(len(vowels) <= MOST_VOWELS, problem)
 
 
-@decides(CHECKS, "words:consonants")
+@CHECKS("words:consonants")
 def consonants(text: str) -> None:
     """Check that each word contains two adjacent consonants."""
     missing = [word for word in text.lower().split() if not _CLUSTER.search(word)]
     require_none(missing, "no two adjacent consonants in {}")
 
 
-@decides(CHECKS, "words:palindrome")
+@CHECKS("words:palindrome")
 def palindrome(text: str) -> None:
     """Check for at least ten palindromes of five letters or more."""
     all_words = unpunctuated(text).lower().split()
@@ -257,14 +256,14 @@ def palindrome(text: str) -> None:
     require_relation(count, "at least", N_PALINDROMES, what)
 
 
-@decides(CHECKS, "words:prime_lengths")
+@CHECKS("words:prime_lengths")
 def prime_lengths(text: str) -> None:
     """Check that each word's length is a prime number."""
     wrong = [word for word in unpunctuated(text).split() if len(word) not in PRIMES]
     require_none(wrong, "the length of {} is not a prime number")
 
 
-@decides(CHECKS, "words:start_verb")
+@CHECKS("words:start_verb")
 def start_verb(text: str) -> None:
     """Check that the first word is a verb according to NLTK's tagger."""
     all_tokens = tokens(text)
@@ -272,7 +271,7 @@ def start_verb(text: str) -> None:
     require("VB" in tag, f"the first word is not a verb but tagged {tag}")
 
 
-@decides(CHECKS, "words:repeats")
+@CHECKS("words:repeats")
 def repeats(text: str, small_n: int) -> None:
     """Check that no word occurs more than ``small_n`` times, ignoring case."""
     counts = Counter(unpunctuated(text.lower()).split())
@@ -280,7 +279,7 @@ def repeats(text: str, small_n: int) -> None:
     require(not often, f"{', '.join(often[:8])}; at most {small_n} wanted")
 
 
-@decides(CHECKS, "words:odd_even_syllables")
+@CHECKS("words:odd_even_syllables")
 def odd_even_syllables(text: str) -> None:
     """Check that words with odd and even numbers of syllables (by SyllaPy) alternate."""
     count = syllable_counter()
@@ -292,7 +291,7 @@ def odd_even_syllables(text: str) -> None:
         require(parities[previous] != parities[next_word], f"{both} {parity} number of syllables")
 
 
-@decides(CHECKS, "words:last_first")
+@CHECKS("words:last_first")
 def last_first(text: str) -> None:
     """Check that each sentence begins with the previous sentence's last word, ignoring case."""
     marks = string.punctuation + " "
@@ -304,7 +303,7 @@ def last_first(text: str) -> None:
         require(same, f"{both} end and begin adjacent sentences, the same word wanted")
 
 
-@decides(CHECKS, "words:paragraph_last_first")
+@CHECKS("words:paragraph_last_first")
 def paragraph_last_first(text: str) -> None:
     """Check that each line begins and ends with the same word, ignoring case."""
     for line in text.split("\n"):
@@ -314,7 +313,7 @@ def paragraph_last_first(text: str) -> None:
             require(line_words[0] == line_words[-1], problem)
 
 
-@decides(CHECKS, "words:no_consecutive")
+@CHECKS("words:no_consecutive")
 def no_consecutive(text: str) -> None:
     """Check that no two adjacent words begin with the same letter, ignoring case."""
     for word, next_word in pairwise(unpunctuated(text.lower()).split()):
@@ -324,7 +323,7 @@ def no_consecutive(text: str) -> None:
         require(word[0] != next_word[0], problem)
 
 
-@decides(CHECKS, "words:keywords_specific_position")
+@CHECKS("words:keywords_specific_position")
 def keywords_specific_position(text: str, keyword: str, n: int, m: int) -> None:
     """Check that the keyword is the ``m``-th word of the ``n``-th sentence, ignoring case."""
     all_sentences = sentences(text)
@@ -337,7 +336,7 @@ def keywords_specific_position(text: str, keyword: str, n: int, m: int) -> None:
     require(spoken[m - 1].lower() == keyword.strip().lower(), problem)
 
 
-@decides(CHECKS, "words:words_position")
+@CHECKS("words:words_position")
 def words_position(text: str, keyword: str, *, corrected: bool = False) -> None:
     """Check that the keyword is the second and the second-to-last word, ignoring case.
 
@@ -359,7 +358,7 @@ def words_position(text: str, keyword: str, *, corrected: bool = False) -> None:
     require(second == last == expected.lower(), f"{problem}, {expected!r} wanted")
 
 
-@decides(CHECKS, "sentence:alliteration_increment")
+@CHECKS("sentence:alliteration_increment")
 def alliteration_increment(text: str) -> None:
     """Check that each sentence has more alliterating words than the previous sentence.
 
@@ -379,7 +378,7 @@ def alliteration_increment(text: str) -> None:
         before = count
 
 
-@decides(CHECKS, "sentence:increment")
+@CHECKS("sentence:increment")
 def increment(text: str, small_n: int) -> None:
     """Check that each sentence has exactly ``small_n`` more words than the previous one."""
     counts = [len(unpunctuated(sentence).split()) for sentence in sentences(text)]
@@ -387,7 +386,7 @@ def increment(text: str, small_n: int) -> None:
         require_count(next_count, previous + small_n, "words", where=f"sentence {place} has ")
 
 
-@decides(CHECKS, "sentence:keyword")
+@CHECKS("sentence:keyword")
 def sentence_keyword(text: str, word: str, N: int) -> None:
     """Check that the ``N``-th sentence contains ``word`` as a whole word, ignoring case."""
     all_sentences = sentences(text)

@@ -15,14 +15,15 @@ from importlib.metadata import version
 from threading import Lock
 from typing import Any
 
-from harness.plugins.benchmarks.ifeval.instructions.texts import (
+from harness.plugins.benchmarks.ifeval.instructions import (
     CURLY_TO_STRAIGHT,
-    Check,
+    Checks,
+    InstructionTable,
     NotFollowed,
     Relation,
-    decides,
     expression,
     folding,
+    instruction_plugins,
     require,
     require_count,
     require_none,
@@ -42,7 +43,7 @@ from harness.scoring.text import (
 from harness.scoring.text import sentences as sentences_in_any_script
 from harness.wording import truncated
 
-CHECKS: dict[str, Check] = {}  # by the ids of instructions
+CHECKS = Checks()
 
 ANSWERS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 """The answers that `constrained_response` accepts."""
@@ -105,7 +106,7 @@ def _language(text: str) -> str:
     return identified(text) or "en"
 
 
-@decides(CHECKS, "keywords:existence")
+@CHECKS("keywords:existence")
 def existence(text: str, keywords: list[str], *, corrected: bool = False) -> None:
     """Check that all keywords occur, ignoring case, possibly within words.
 
@@ -119,7 +120,7 @@ def existence(text: str, keywords: list[str], *, corrected: bool = False) -> Non
     require_none(missing, "{} missing")
 
 
-@decides(CHECKS, "keywords:frequency")
+@CHECKS("keywords:frequency")
 def frequency(
     text: str, keyword: str, frequency: int, relation: Relation, *, corrected: bool = False
 ) -> None:
@@ -136,7 +137,7 @@ def frequency(
     require_relation(count, relation, frequency, f"occurrences of {keyword!r:.60}")
 
 
-@decides(CHECKS, "keywords:forbidden_words")
+@CHECKS("keywords:forbidden_words")
 def forbidden(text: str, forbidden_words: list[str], *, corrected: bool = False) -> None:
     """Check that no forbidden word occurs as a whole word, ignoring case.
 
@@ -152,7 +153,7 @@ def forbidden(text: str, forbidden_words: list[str], *, corrected: bool = False)
     require_none(present, "contains {}")
 
 
-@decides(CHECKS, "keywords:letter_frequency")
+@CHECKS("keywords:letter_frequency")
 def letters(text: str, letter: str, let_frequency: int, let_relation: Relation) -> None:
     """Check that a letter occurs "at least" or "less than" ``let_frequency`` times, in any case."""
     # Officially, a symbol is replaced by a random letter; here it is counted itself.
@@ -161,7 +162,7 @@ def letters(text: str, letter: str, let_frequency: int, let_relation: Relation) 
     require_relation(count, let_relation, let_frequency, f"occurrences of {letter!r:.60}")
 
 
-@decides(CHECKS, "change_case:capital_word_frequency")
+@CHECKS("change_case:capital_word_frequency")
 def capital_words(text: str, capital_frequency: int, capital_relation: Relation) -> None:
     """Check for "at least" or "less than" ``capital_frequency`` words in capitals.
 
@@ -171,7 +172,7 @@ def capital_words(text: str, capital_frequency: int, capital_relation: Relation)
     require_relation(count, capital_relation, capital_frequency, "words in capital letters")
 
 
-@decides(CHECKS, "length_constraints:number_words")
+@CHECKS("length_constraints:number_words")
 def number_words(
     text: str,
     num_words: int,
@@ -194,7 +195,7 @@ def number_words(
     require_relation(count, relation, num_words, "words")
 
 
-@decides(CHECKS, "length_constraints:number_sentences")
+@CHECKS("length_constraints:number_sentences")
 def number_sentences(
     text: str,
     num_sentences: int,
@@ -220,7 +221,7 @@ def number_sentences(
     require_relation(count, relation, num_sentences, "sentences")
 
 
-@decides(CHECKS, "length_constraints:number_paragraphs")
+@CHECKS("length_constraints:number_paragraphs")
 def number_paragraphs(text: str, num_paragraphs: int, *, corrected: bool = False) -> None:
     """Check for ``num_paragraphs`` paragraphs separated by ``***``.
 
@@ -233,7 +234,7 @@ def number_paragraphs(text: str, num_paragraphs: int, *, corrected: bool = False
     require_count(count, num_paragraphs, "paragraphs divided by ***")
 
 
-@decides(CHECKS, "length_constraints:nth_paragraph_first_word")
+@CHECKS("length_constraints:nth_paragraph_first_word")
 def nth_paragraph_first_word(
     text: str, num_paragraphs: int, nth_paragraph: int, first_word: str, *, corrected: bool = False
 ) -> None:
@@ -260,7 +261,7 @@ def nth_paragraph_first_word(
     require(actual == expected, problem)
 
 
-@decides(CHECKS, "combination:repeat_prompt")
+@CHECKS("combination:repeat_prompt")
 def repeat_prompt(text: str, prompt_to_repeat: str) -> None:
     """Check that the text begins with ``prompt_to_repeat``, ignoring case."""
     text = text.strip()
@@ -268,7 +269,7 @@ def repeat_prompt(text: str, prompt_to_repeat: str) -> None:
     require(repeated, f"begins with {truncated(text, 60)!r}, not with the request")
 
 
-@decides(CHECKS, "combination:two_responses")
+@CHECKS("combination:two_responses")
 def two_responses(text: str) -> None:
     """Check for two different responses separated by six asterisks."""
     parts = [part.strip() for part in text.split(DIVIDER)]
@@ -278,7 +279,7 @@ def two_responses(text: str) -> None:
     require(responses[0] != responses[1], "the two responses are equal")
 
 
-@decides(CHECKS, "startend:end_checker")
+@CHECKS("startend:end_checker")
 def end_phrase(text: str, end_phrase: str, *, corrected: bool = False) -> None:
     """Check that the text ends with the phrase, ignoring case and a closing ``"``.
 
@@ -295,7 +296,7 @@ def end_phrase(text: str, end_phrase: str, *, corrected: bool = False) -> None:
     require(holds, f"ends with {stripped[-60:]!r}, {truncated(phrase, 80)!r} wanted")
 
 
-@decides(CHECKS, "startend:quotation")
+@CHECKS("startend:quotation")
 def quotation(text: str, *, corrected: bool = False, multilingual: bool = False) -> None:
     """Check that the whole text is in double quotes.
 
@@ -308,13 +309,13 @@ def quotation(text: str, *, corrected: bool = False, multilingual: bool = False)
     require(quoted, "not in double quotation marks")
 
 
-@decides(CHECKS, "punctuation:no_comma")
+@CHECKS("punctuation:no_comma")
 def no_comma(text: str) -> None:
     """Check that the text contains no comma."""
     require_count(text.count(","), 0, "commas", "none")
 
 
-@decides(CHECKS, "change_case:english_capital")
+@CHECKS("change_case:english_capital")
 def english_capital(text: str, *, corrected: bool = False) -> None:
     """Check that the text is all in capitals, and is English according to langdetect.
 
@@ -325,14 +326,14 @@ def english_capital(text: str, *, corrected: bool = False) -> None:
     response_language(text.lower() if corrected else text, "en")
 
 
-@decides(CHECKS, "change_case:english_lowercase")
+@CHECKS("change_case:english_lowercase")
 def english_lowercase(text: str) -> None:
     """Check that the text has no capitals, and is English according to langdetect."""
     require(text.islower(), "not all in lower-case letters")
     response_language(text, "en")
 
 
-@decides(CHECKS, "language:response_language")
+@CHECKS("language:response_language")
 def response_language(text: str, language: str, *, corrected: bool = False) -> None:
     """Check that langdetect identifies the given language. Text without letters passes.
 
@@ -346,7 +347,7 @@ def response_language(text: str, language: str, *, corrected: bool = False) -> N
     require(matches, f"its language is {identified_code}, {language} wanted")
 
 
-@decides(CHECKS, "detectable_content:number_placeholders")
+@CHECKS("detectable_content:number_placeholders")
 def placeholders(text: str, num_placeholders: int, *, corrected: bool = False) -> None:
     """Check for at least ``num_placeholders`` placeholders in square brackets.
 
@@ -362,7 +363,7 @@ def placeholders(text: str, num_placeholders: int, *, corrected: bool = False) -
     require_relation(count, "at least", num_placeholders, "placeholders")
 
 
-@decides(CHECKS, "detectable_content:postscript")
+@CHECKS("detectable_content:postscript")
 def postscript(text: str, postscript_marker: str, *, corrected: bool = False) -> None:
     """Check for a marker like ``P.S.``, ignoring case.
 
@@ -377,7 +378,7 @@ def postscript(text: str, postscript_marker: str, *, corrected: bool = False) ->
     require(match, f"there is no {marker!r:.60}")
 
 
-@decides(CHECKS, "detectable_format:number_bullet_lists")
+@CHECKS("detectable_format:number_bullet_lists")
 def bullets(text: str, num_bullets: int, *, corrected: bool = False) -> None:
     """Check for ``num_bullets`` lines that begin with ``-``, or with ``*`` but not ``**``.
 
@@ -393,7 +394,7 @@ def bullets(text: str, num_bullets: int, *, corrected: bool = False) -> None:
     require_count(count, num_bullets, "bullets")
 
 
-@decides(CHECKS, "detectable_format:constrained_response")
+@CHECKS("detectable_format:constrained_response")
 def constrained_response(text: str, *, corrected: bool = False) -> None:
     """Check for the answer "My answer is yes.", "My answer is no." or "My answer is maybe.".
 
@@ -405,7 +406,7 @@ def constrained_response(text: str, *, corrected: bool = False) -> None:
     require(count, "none of the three answers")
 
 
-@decides(CHECKS, "detectable_format:number_highlighted_sections")
+@CHECKS("detectable_format:number_highlighted_sections")
 def highlights(text: str, num_highlights: int, *, corrected: bool = False) -> None:
     """Check for at least ``num_highlights`` highlighted parts, such as ``*this*``.
 
@@ -420,7 +421,7 @@ def highlights(text: str, num_highlights: int, *, corrected: bool = False) -> No
     require_relation(count, "at least", num_highlights, "highlights")
 
 
-@decides(CHECKS, "detectable_format:multiple_sections")
+@CHECKS("detectable_format:multiple_sections")
 def sections(text: str, section_spliter: str, num_sections: int) -> None:
     """Check for at least ``num_sections`` headings: ``section_spliter`` followed by a number."""
     word = section_spliter.strip()
@@ -428,7 +429,7 @@ def sections(text: str, section_spliter: str, num_sections: int) -> None:
     require_relation(count, "at least", num_sections, f"sections {word!r:.60}")
 
 
-@decides(CHECKS, "detectable_format:json_format")
+@CHECKS("detectable_format:json_format")
 def json_format(text: str, *, corrected: bool = False) -> None:
     """Check that the text is JSON, possibly in a code fence.
 
@@ -450,7 +451,7 @@ def json_format(text: str, *, corrected: bool = False) -> None:
         raise NotFollowed(f"not JSON ({error!s:.120})") from None
 
 
-@decides(CHECKS, "detectable_format:title")
+@CHECKS("detectable_format:title")
 def title(text: str) -> None:
     """Check for a ``<<title>>`` that is not blank."""
     spans = ((line, line.find("<<"), line.rfind(">>")) for line in text.split("\n"))
@@ -470,3 +471,20 @@ LANGUAGE = frozenset(
 def versions(ids: Collection[str]) -> dict[str, str]:
     """Return langdetect's version if an instruction depends on it."""
     return {"langdetect": version("langdetect")} if LANGUAGE & set(ids) else {}
+
+
+TABLE = InstructionTable(
+    CHECKS,
+    versions,
+    english_officially=frozenset(
+        {
+            "keywords:forbidden_words",
+            "length_constraints:nth_paragraph_first_word",
+            "length_constraints:number_sentences",
+            "length_constraints:number_words",
+        }
+    ),
+    counts_words=frozenset({"length_constraints:number_words"}),
+)
+
+PLUGINS = instruction_plugins(CHECKS)

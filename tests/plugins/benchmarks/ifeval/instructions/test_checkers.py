@@ -14,7 +14,7 @@ from harness.plugin_loader import kind
 from harness.plugins.benchmarks.ifbench.instructions import IFBENCH, TRAINING
 from harness.plugins.benchmarks.ifeval.instructions.ifeval import CHECKS as IFEVAL
 from harness.records import Instance
-from harness.tasks.jsonl import JsonlTask
+from harness.tasks import JsonlTask
 
 WORDS = "ifeval:length_constraints/number_words"
 NO_ROW: Instance[Any] = Instance("x", None)

@@ -12,7 +12,7 @@ import pytest
 
 from harness.datasets.folder import read_jsonl
 from harness.errors import ConfigError, DataInvalid, DataMissing
-from harness.plugins.benchmarks.ifbench.task import IFBenchTask
+from harness.plugins.benchmarks.ifbench.instructions import IFBenchTask
 from harness.plugins.benchmarks.ifeval.instructions import (
     ifeval,
     instruction,

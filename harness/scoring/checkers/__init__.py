@@ -1,1 +1,0 @@
-"""Checkers: rules that decide whether text passes. A module defines one checker."""
