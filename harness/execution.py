@@ -20,7 +20,7 @@ from harness.errors import ConfigError
 Permission = Literal["refused", "allowed", "reported"]
 """Whether code is refused, executed, or executed after a message that names its file.
 
-A file in a run's folder is always named before it is executed.
+A file in or beside a run's folder is always named before it is executed.
 """
 
 _permission: ContextVar[Permission] = ContextVar("permission", default="refused")
@@ -67,7 +67,7 @@ def check_execution(path: str | Path) -> None:
         problem = f"{path} contains code, which is not executed to read a run."
         remedy = "If you trust it: harness run FILE and harness score RUN execute it."
         raise ExecutionRefused(problem, remedy)
-    if present == "reported" or in_run_folder(path):
+    if present == "reported" or in_run_folder(path) or _beside_runs(path):
         _report(Path(path).absolute())
 
 
@@ -77,9 +77,19 @@ def _report(path: Path) -> None:
 
 
 def in_run_folder(path: str | Path) -> bool:
-    """Return whether a file or folder lies in a run's folder."""
-    return any(
-        (folder / "config.yaml").exists()
-        and any((folder / name).exists() for name in ("manifest.json", "attempts.jsonl"))
-        for folder in Path(path).resolve().parents
-    )
+    """Return whether a file or folder lies in a run's folder, which may be damaged."""
+    return any(map(_is_run_folder, Path(path).resolve().parents))
+
+
+def _is_run_folder(folder: Path) -> bool:
+    if (folder / "attempts.jsonl").exists():
+        return True
+    return (folder / "config.yaml").exists() and (folder / "manifest.json").exists()
+
+
+def _beside_runs(path: str | Path) -> bool:
+    """Return whether a file lies in a folder of runs, which may have come as a whole."""
+    try:
+        return any(map(_is_run_folder, Path(path).resolve().parent.iterdir()))
+    except OSError:
+        return False

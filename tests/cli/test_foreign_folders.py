@@ -266,6 +266,24 @@ def test_a_command_that_needs_the_code_names_the_file(
     assert marker.exists()
 
 
+@pytest.mark.parametrize("place", ["runs", "runs/evil"])
+def test_code_beside_runs_or_in_a_damaged_one_is_named(
+    planted: Callable[[str], Path], tmp_path: Path, place: str
+) -> None:
+    """A folder of runs may have come as a whole. A run without its configuration is one, too."""
+    planted("check")
+    folder = tmp_path / place
+    if place != "runs":
+        (folder / "config.yaml").unlink()
+    (folder / "mine.py").write_text("def mine(text): return True\n")
+    task = {"rows": [{"id": "r", "prompt": "Q?"}], "checks": ["./mine.py"]}
+    (folder / "eval.yaml").write_text(yaml.safe_dump({"task": task, "model": "simulated/1"}))
+    words = ("run", str(folder / "eval.yaml"), "--name", "own")
+    ended = harness(*words, env=environment(tmp_path), cwd=tmp_path, apart=True)
+    assert ended.returncode == 0, ended.stderr
+    assert f"Executing {folder}/mine.py" in ended.stderr
+
+
 @pytest.mark.parametrize(
     "command", ["score c", "judge c --judge j --yes", "run runs/c/config.yaml --name d --dry-run"]
 )
