@@ -25,7 +25,7 @@ A file in or beside a run's folder is always named before it is executed.
 
 _permission: ContextVar[Permission] = ContextVar("permission", default="refused")
 
-logger = logging.getLogger("harness")
+logger = logging.getLogger("harness.execution")  # of its own, for the pytest plug-in
 
 
 class ExecutionRefused(ConfigError):

@@ -18,7 +18,7 @@ from msgspec import structs
 from typing_extensions import override
 
 from harness.backends import _responses
-from harness.config.settings import RECORDED_KEY, shown_url, url_keys
+from harness.config.settings import RECORDED_KEY, check_proxies, shown_url, url_keys
 from harness.errors import CallError, ConfigError, FatalCallError, RequestRejected, TransientError
 from harness.ports import Backend
 from harness.records import FINISH_REASONS, Message, PromptCut, Reply, Request
@@ -77,7 +77,8 @@ class HttpClient:
         clock: Returns the current Unix time.
 
     Raises:
-        ConfigError: If the URL is invalid, or may contain a secret.
+        ConfigError: If the URL is invalid, or may contain a secret. Or if the URL of a proxy is
+            invalid.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class HttpClient:
         on_allowances: _responses.OnAllowances | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        check_proxies()
         self.url = _checked(url)
         self.base, _, query = self.url.partition("?")
         self.query = dict(parse_qsl(query))

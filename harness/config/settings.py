@@ -137,6 +137,25 @@ def _variables() -> dict[str, str]:
     return {name: value for name, value in [*dotenv.items(), *os.environ.items()] if value}
 
 
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")  # or in lower case
+_PROXY = re.compile(
+    r"(?i)((https?|socks5h?)://|(?!.*://))([^\x00-\x1f\x7f/?#]*@)?"
+    r"([\w.-]+|\[[\da-f:.]+\])(:\d*)?([/?#][^@]*)?"
+)
+
+
+def check_proxies() -> None:
+    """Raise ConfigError if a proxy in the environment is malformed, without showing its password.
+
+    HTTP libraries would quote a password with a slash as the port.
+    """
+    for variable in (*PROXIES, *map(str.lower, PROXIES)):
+        if _PROXY.fullmatch(environment(variable) or "localhost") is None:
+            problem = f"The environment variable {variable} is not the URL of a proxy."
+            form = "Write http://HOST:PORT, with USER:PASSWORD@ before the host if needed."
+            raise ConfigError(problem, f"{form} In these, write / as %2F, ? as %3F and # as %23.")
+
+
 SECRET_NAME = re.compile(
     r"(?i).*(API_?KEY|ACCESS_KEY|TOKEN|SECRET|SECRET_KEY|PASSWORD|CACHE_URL|CACHE_KEY)"
 )

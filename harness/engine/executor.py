@@ -62,7 +62,8 @@ from harness.store.json_lines import JsonLinesWriter, LinesLost
 from harness.store.judgements import Register, write_register
 from harness.store.lost_lines import needs_rescoring, refuse_changed, retried_outcomes
 from harness.store.manifest import Manifest
-from harness.store.run_folder import JUDGES, RunFolder, unnoticed
+from harness.store.run_folder import JUDGES, unnoticed
+from harness.store.runs import base_name
 from harness.wording import count_of
 
 if TYPE_CHECKING:
@@ -85,7 +86,6 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
     before its first call leaves nothing behind.
     """
     new = not job.folder.exists()
-    runs = [RunFolder(job.settings.runs_dir, name) for name in job.variant.runs]
     try:
         async with contextlib.AsyncExitStack() as stack:
             session = await stack.enter_async_context(
@@ -95,7 +95,8 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
                     folder=job.folder,
                     usd=job.run.budget_usd,
                     shared=job.run.budget.shared,
-                    sharing=[folder for folder in runs if folder.name != job.folder.name],
+                    base=base_name(job.folder, job.variant.name),
+                    listed=job.variant.runs,
                 )
             )
             if job.copies:
@@ -134,6 +135,7 @@ async def _execute(job: Job, session: Session, listener: Listener | None) -> Res
         measure=run.measure or job.task.measure,
         variant=job.variant.name,
         variants=job.variant.listed,
+        extends=job.variant.extends,
         display=recorded_display(run, job.data),
         run_id=session.run_id,
     )

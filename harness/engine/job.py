@@ -31,7 +31,8 @@ class FileVariant(NamedTuple):
 
     name: str = ""  # of the variant; empty if there are no variants
     runs: Sequence[str] = ()  # names of all runs of the file, which share a budget
-    listed: Sequence[str] = ()  # all variants of the file
+    listed: Sequence[str] = ()  # all variants of the file or, if it extends, of the evaluation
+    extends: bool = False  # whether earlier runs of other variants still belong to the evaluation
 
 
 ONLY_VARIANT = FileVariant()

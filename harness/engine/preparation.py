@@ -31,7 +31,7 @@ from harness.records import ConstraintKind, Decoding, DecodingConstraint, Origin
 from harness.scoring.patterns import Pattern
 from harness.scoring.validators import validator
 from harness.store.run_folder import RunFolder
-from harness.store.runs import run_name
+from harness.store.runs import run_name, runs_of_file
 
 logger = logging.getLogger("harness")
 
@@ -203,11 +203,13 @@ def prepare_all(
         problem = f"There is a run named {base!r}, so this name cannot stand for variants."
         raise RunConflict(problem, f"Choose another name ({option('name', 'NEW')}).")
     prepared = partial(prepare, resources=resources, retried=retried, rescore=rescore)
+    listed = [*(runs_of_file(root, base) if extends else ()), *runs]
+    listed = [*dict.fromkeys(filter(None, listed))]
     jobs: dict[str, Job] = {}
     for name, (variant, run) in zip(names, runs.items(), strict=True):
         if only not in ("", variant):
             continue
-        file_variant = FileVariant(variant, names, () if extends else [*filter(None, runs)])
+        file_variant = FileVariant(variant, names, listed, extends)
         try:
             jobs[variant] = job = prepared(run, name, resources.settings, variant=file_variant)
             job.fingerprint  # noqa: B018 (a missing package ends all runs before the first call)

@@ -47,14 +47,24 @@ from harness.store.run_folder import (
     input_change,
     with_rows_path,
 )
-from harness.store.runs import find_run, find_runs, find_variants, in_run_name, run_name, run_path
+from harness.store.runs import (
+    find_run,
+    find_runs,
+    find_variants,
+    in_run_name,
+    missing_runs,
+    run_name,
+    run_path,
+)
 from harness.user_code import checker_of
+from harness.wording import first_few
 
 logger = logging.getLogger("harness")
 
 Functions = dict[str, Callable[..., Any]]  # the functions given as checks in one call, by name
 
 RUN_FILE = (".yaml", ".yml")  # suffixes
+LISTED = 10  # names in a message
 
 
 def read_runs(
@@ -245,6 +255,7 @@ def run_named(name: str, settings: Settings, *, inputs: bool = False) -> RunFold
     runs = _in_file(name, settings)
     folder = find_run(settings.runs_dir, name, listed=runs)
     _refuse_others([folder], runs, name, settings, inputs=inputs)
+    _warn_of_missing([folder], runs, name, settings, refuse=inputs)
     return folder
 
 
@@ -261,6 +272,7 @@ def recorded_baseline(name: str, settings: Settings, *, inputs: bool = False) ->
             _refuse_other_files([folder], runs, name, settings, inputs=inputs)
     except ExecutionRefused as error:
         logger.warning(f"Whether {folder.name} is a run of {name} is not checked. {error.message}")
+    _warn_of_missing([folder], runs, name, settings, refuse=inputs)
     return folder
 
 
@@ -276,7 +288,7 @@ def variants_named(name: str, settings: Settings) -> list[RunFolder]:
     runs = _in_file(name, settings)
     folders = find_variants(settings.runs_dir, name, listed=runs)
     _refuse_others(folders, runs, name, settings)
-    _warn_of_missing(folders, runs, name)
+    _warn_of_missing(folders, runs, name, settings)
     return folders
 
 
@@ -301,7 +313,7 @@ def _find_all(
             _refuse_others(present, runs, name, settings, inputs=inputs)
         else:
             _refuse_others(folders, runs, name, settings, inputs=inputs)
-            _warn_of_missing(folders, runs, name, refuse=inputs)
+            _warn_of_missing(folders, runs, name, settings, refuse=inputs)
         matches.append((folders, runs or {}))
     return matches
 
@@ -348,19 +360,29 @@ def _warn_of_missing(
     folders: Iterable[RunFolder],
     runs: Mapping[str, RunFile] | None,
     file: str,
+    settings: Settings,
     *,
     refuse: bool = False,
 ) -> None:
-    """Warn of, or refuse, runs of a named run file that do not exist."""
-    existing = {folder.name for folder in folders}
-    missing = [name for name in runs or () if name not in existing]
+    """Warn of, or refuse, runs of a run file, given by its path or name, that do not exist."""
+    existing = [folder.name for folder in folders]
+    if runs is None:
+        missing = missing_runs(settings.runs_dir, file)
+    else:
+        missing = [name for name in runs if name not in existing]
     if not missing:
         return
     verb = "has" if len(missing) == 1 else "have"
-    problem = f"{', '.join(missing)} {verb} not been run"
+    problem = f"{first_few(missing, LISTED)} {verb} not been run"
+    remedy = f"run the file with harness run {file}"
+    if runs is None:
+        problem += ", or the folder is lost"
+        remedy = (
+            f"repeat the command that ran {file!r}, or name the runs: {first_few(existing, LISTED)}"
+        )
     if refuse:
-        raise DataMissing(f"{problem}.", f"Run the file: harness run {file}.")
-    logger.warning(f"{problem}: run the file with harness run {file}")
+        raise DataMissing(f"{problem}.", f"{remedy[0].upper()}{remedy[1:]}.")
+    logger.warning(f"{problem}: {remedy}")
 
 
 def is_run_file(name: str) -> bool:

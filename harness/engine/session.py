@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from harness.calls.backend_layers import ModelAnswers
 from harness.calls.budget import Budget
 from harness.calls.calls import Calls, Unused
 from harness.calls.concurrency import ConcurrencyLimiter
-from harness.calls.database import NAME, SESSION, Write
+from harness.calls.database import NAME, SESSION, Statement, Write
 from harness.calls.reply_cache import Payment, ReplyCache, encoded, payment_row
 from harness.calls.signals import Notices, Report, Stop, Stopping
 from harness.config.settings import Settings
@@ -30,8 +31,8 @@ from harness.errors import ConfigError, HarnessError, StoreFailed
 from harness.records import REFUSALS, SCHEMA_VERSION, Attempt, Reply, Request, account_of
 from harness.store.files import make_folder
 from harness.store.json_lines import lines
-from harness.store.run_folder import RunFolder, Spending, new_run_id
-from harness.store.runs import all_runs
+from harness.store.run_folder import FRESH, RunFolder, Spending, new_run_id
+from harness.store.runs import all_runs, base_name, runs_of_file
 from harness.wording import count_of, one_line
 
 logger = logging.getLogger("harness")
@@ -131,14 +132,16 @@ async def open_session(
     *,
     folder: RunFolder | None = None,
     usd: float | None = None,
-    sharing: Sequence[RunFolder] = (),
     shared: str | None = None,
+    base: str = "",
+    listed: Sequence[str] = (),
 ) -> AsyncIterator[Session]:
     """Lock a run, and yield a session with its cache and budget.
 
     The run is that of ``folder`` or, if the caller already holds a lock, that with the id
-    ``run_id``. ``usd`` is the budget in US dollars (None: no cap), which the runs in ``sharing``
-    share. ``shared`` names a budget that runs on several machines share instead.
+    ``run_id``. ``usd`` is the budget in US dollars (None: no cap). ``shared`` names a budget that
+    runs on several machines share. Otherwise, the runs of all variants that the file with the name
+    ``base`` has had share it ("": only this run). ``listed`` are the names of its present runs.
     """
     first = folder is not None and not folder.begun()
     session = Session(run_id, Stop(), Notices(), first=first)
@@ -159,13 +162,14 @@ async def open_session(
             replies = stack.enter_context(open_cache(settings, status("cache")))
             replies.check_room()
             if folder is not None:
-                session.run_id = await _follow_account(replies, folder, session.run_id)
+                session.run_id = await _follow_account(replies, folder, session.run_id, base)
             used = None if folder is None else partial(_used_calls, folder)
             session.replies = replies
             session.unused = Unused(replies, session.run_id, used)
             if usd is not None:
                 if shared is None:
-                    budget = await _open_budget(session, replies, usd, folder, sharing)
+                    sharers = await _sharers(session, replies, folder, base, listed)
+                    budget = await _open_budget(session, replies, usd, folder, sharers)
                 else:
                     budget = await _join_budget(session, usd, shared, stack)
                 session.budget = budget
@@ -182,7 +186,9 @@ async def open_session(
         raise session.budget.broken
 
 
-_ACCOUNT = "SELECT key FROM payments WHERE run = ?"  # of a name (`_name_row`)
+_ACCOUNT = "SELECT key FROM payments WHERE run = ?"  # of `_name_row`, or several of `_file_row`
+_REPLACED = "DELETE FROM payments WHERE run = ? AND (created < ? OR key = ?)"  # of `_file_row`
+_SHARER = "INSERT OR IGNORE INTO payments (run, key, usd, created) VALUES (?, ?, 0.0, ?)"
 
 
 def _name_row(folder: RunFolder) -> str:
@@ -194,10 +200,19 @@ def _name_row(folder: RunFolder) -> str:
     return f"{NAME}{folder.first_account()}"
 
 
-async def _follow_account(replies: ReplyCache, folder: RunFolder, run_id: str) -> str:
+def _file_row(root: Path, base: str) -> str:
+    """Return the ``run`` of the payments (of nothing) whose keys are accounts of a file's runs.
+
+    The runs of variants that the file no longer has are among them, even if they are deleted.
+    """
+    return f"{NAME}file {RunFolder(root, base).first_account()}"
+
+
+async def _follow_account(replies: ReplyCache, folder: RunFolder, run_id: str, base: str) -> str:
     """Return a run's id: if it is new, with the account of the last run that had its name.
 
-    Otherwise, record that its account is that of its name.
+    Otherwise, record that its account is that of its name. If it was started with --fresh, the
+    accounts of the runs that it replaces no longer count for the file ``base``.
     """
     name = _name_row(folder)
     rows = replies.read(_ACCOUNT, [name])
@@ -205,10 +220,14 @@ async def _follow_account(replies: ReplyCache, folder: RunFolder, run_id: str) -
     account = account_of(run_id)
     if recorded == account:
         return run_id
-    if not folder.read_manifest():
+    manifest = folder.read_manifest()
+    if not manifest:
         return new_run_id(recorded)
-    forget = ("DELETE FROM payments WHERE run = ?", [name])
-    await replies.write(Write((), (), [forget]))
+    forget: list[Statement] = [("DELETE FROM payments WHERE run = ?", [name])]
+    if base and FRESH in manifest:
+        replaced = [_file_row(folder.path.parent, base), manifest[FRESH], recorded.encode()]
+        forget.append((_REPLACED, replaced))
+    await replies.write(Write((), (), forget))
     await replies.charge(account, Payment(name, 0.0))
     return run_id
 
@@ -226,9 +245,41 @@ def keep_account(folder: RunFolder, settings: Settings) -> None:
     async def keep() -> None:
         restore = partial(recorded_replies, settings.runs_dir)
         with ReplyCache(path, notice=logger.warning, restore=restore) as replies:
-            await _follow_account(replies, folder, run_id)
+            await _follow_account(replies, folder, run_id, base_name(folder))
 
     asyncio.run(keep())
+
+
+async def _sharers(
+    session: Session,
+    replies: ReplyCache,
+    folder: RunFolder | None,
+    base: str,
+    listed: Sequence[str],
+) -> list[tuple[str, RunFolder | None]]:
+    """Return the accounts of the other runs that share a budget, with their folders.
+
+    They are those ``listed``, all existing runs of the file ``base``, and all recorded ones, which
+    may be deleted or renamed. The existing ones are recorded.
+    """
+    if folder is None or not base:
+        return []
+    root = folder.path.parent
+    runs = {name: RunFolder(root, name) for name in listed}
+    runs |= {run.name: run for run in runs_of_file(root, base).values()}
+    runs.pop(folder.name, None)
+    sharers: list[tuple[str, RunFolder | None]] = []
+    for run in runs.values():
+        sharers.append((account_of(run.run_id()), run))
+    file = _file_row(root, base)
+    recorded = {key.decode() for (key,) in replies.read(_ACCOUNT, [file])}
+    existing = {session.account, *(account for account, _ in sharers)}
+    for account in sorted(recorded - existing):
+        sharers.append((account, None))
+    rows = [[file, account.encode(), time.time()] for account in existing - recorded]
+    if rows:
+        await replies.write(Write((), (), [(_SHARER, row) for row in rows]))
+    return sharers
 
 
 async def _open_budget(
@@ -236,7 +287,7 @@ async def _open_budget(
     replies: ReplyCache,
     usd: float,
     folder: RunFolder | None,
-    sharing: Sequence[RunFolder],
+    sharers: Sequence[tuple[str, RunFolder | None]],
 ) -> Budget:
     """Build a session's budget, counting what the runs that share it have paid."""
     account = session.account
@@ -247,10 +298,9 @@ async def _open_budget(
         await asyncio.to_thread(folder.write_spending, payer, spent)
     spent_by_others = 0.0
     unsure_of_others = 0.0
-    for run in sharing:
-        sharing_account = account_of(run.run_id())
-        run_spent, run_unsure = await _paid(run, replies, sharing_account)
-        reserved = session.reserved(sharing_account).values()
+    for sharer, run in sharers:
+        run_spent, run_unsure = await _paid(run, replies, sharer)
+        reserved = session.reserved(sharer).values()
         spent_by_others = fsum([spent_by_others, run_spent, *reserved])
         unsure_of_others += run_unsure
 

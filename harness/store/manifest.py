@@ -26,7 +26,7 @@ from harness.store.file_states import (
     file_states,
 )
 from harness.store.files import write_json
-from harness.store.run_folder import RunFolder
+from harness.store.run_folder import EXTENDS, RunFolder
 
 
 @functools.cache  # reads 25 files: 8 ms
@@ -45,7 +45,8 @@ def package_versions() -> Mapping[str, str]:
 class Manifest:
     """A run's manifest, written as sessions begin and end.
 
-    ``variants`` are all variants of the run file, or () if the runs come from no file. ``display``
+    ``variants`` are all variants of the run file, or () if the runs come from no file. ``extends``
+    says whether later evaluations may add further ones. ``display``
     has what readers need instead of the run's code. The id of a new run is ``run_id`` or, by
     default, random. ``finished_before`` is the number of samples that earlier sessions finished.
     """
@@ -60,6 +61,7 @@ class Manifest:
         measure: str | None = None,
         variant: str = "",
         variants: Sequence[str] = (),
+        extends: bool = False,
         display: Mapping[str, Any] = MappingProxyType({}),
         run_id: str = "",
         clock: Callable[[], float] = time.time,
@@ -84,6 +86,7 @@ class Manifest:
             "measure": measure,
             "variant": variant,
             "variants": list(variants),
+            EXTENDS: extends,
             "config_sha256": hashlib.sha256(config.encode()).hexdigest(),
             "fingerprint": dict(fingerprint),
             "seed": run.seed,

@@ -45,6 +45,8 @@ IMPORTED = "imported"  # backend of another tool's results
 JUDGES = "judges.json"
 SCORES = "scores.jsonl"  # written by `harness score`
 SPENDING, PRICES = "spending.json", "prices.json"
+EXTENDS = "extends"  # in the manifest: whether runs of an evaluation were added to existing ones
+FRESH = "fresh"  # in the manifest: the time since which the file's runs have new accounts
 REPORT, ROWS = "report.html", "rows.jsonl"
 COPIES = ".remote.json"  # which files an object store has (`harness sync`)
 LABELS = "labels"  # subfolder for the human labels with which judges were validated
@@ -69,6 +71,8 @@ class _Manifest(msgspec.Struct):
     backend: str | None = None
     variant: str | None = None
     variants: list[str] = []
+    extends: bool = False
+    fresh: Time | None = None
     packages: dict[str, Any] = {}
     sealed: bool = False
     merged_ids: list[str] = []
@@ -226,6 +230,7 @@ class RunFolder:
             if new.path.exists():
                 raise RunConflict(f"{new.path} exists already.", "Choose another name.")
             manifest = self.read_manifest() | {"id": self.run_id(), "run": name}
+            manifest.pop(FRESH, None)  # the runs with the new name are not replaced
             metrics = read_json(self.metrics, dict[str, Any], "Remove it, then try again.")
             try:
                 self.path.rename(new.path)

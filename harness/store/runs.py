@@ -15,7 +15,7 @@ from harness.config.run_file import Shard
 from harness.errors import ConfigError, DataMissing, StoreFailed, nearest
 from harness.store.files import RUN_FILES, make_folder, write_json
 from harness.store.json_lines import reading
-from harness.store.run_folder import REPORT, RunFolder
+from harness.store.run_folder import EXTENDS, FRESH, REPORT, RunFolder
 
 logger = logging.getLogger("harness")
 
@@ -94,6 +94,24 @@ def run_name(base: str, variant: str) -> str:
     return f"{base}.{variant}" if variant else base
 
 
+def base_name(run: RunFolder, variant: str | None = None) -> str:
+    """Return a run's name without its variant (default: the recorded one)."""
+    if variant is None:
+        variant = run.read_manifest().get("variant")
+    return run.name.removesuffix(f".{variant}") if variant else run.name
+
+
+def runs_of_file(root: Path, base: str) -> dict[str, RunFolder]:
+    """Return the existing runs of a file by variant, also of variants that it no longer has."""
+    runs: dict[str, RunFolder] = {}
+    for run in all_runs(root):
+        if run.name == base or run.name.startswith(f"{base}."):
+            variant = run.read_manifest().get("variant") or ""
+            if run.name == run_name(base, variant):
+                runs[variant] = run
+    return runs
+
+
 def shard_base(base: str, shard: Shard) -> str:
     """Return the base name of a shard's runs: ``BASE-3of16``."""
     return f"{base}-{shard.number}of{shard.of}"
@@ -139,10 +157,8 @@ def set_aside(
         The new name of the runs, without the variant, or "" if there was no run.
     """
     before = {variant: RunFolder(root, run_name(base, variant)) for variant in variants}
-    for run in all_runs(root) if removed else ():
-        variant = run.read_manifest().get("variant") or ""
-        if run.name == run_name(base, variant):
-            before[variant] = run
+    if removed:
+        before |= runs_of_file(root, base)
     dated = fresh_base(root, f"{base}-{time.strftime('%Y%m%d-%H%M%S')}", list(before))
     renamed: list[tuple[RunFolder, RunFolder]] = []
     try:
@@ -151,7 +167,7 @@ def set_aside(
                 renamed.append((run, run.rename(run_name(dated, variant))))
         for run, _ in renamed:  # payments for the earlier run are not the new one's
             make_folder(run.path)
-            write_json(run.manifest, {"id": uuid4().hex})
+            write_json(run.manifest, {"id": uuid4().hex, FRESH: time.time() if removed else 0.0})
         yield dated if renamed else ""
     except BaseException:
         for run, new in renamed:
@@ -236,11 +252,41 @@ def _say_left_out(base: str, runs: Sequence[RunFolder], listed: Collection[str] 
     logger.warning(f"Left out: {names}. The file of {base!r} {reason}. To include a run, name it.")
 
 
+def missing_runs(root: Path, name: str) -> list[str]:
+    """Return the names of runs that ``name`` stands for, but that do not exist.
+
+    ``name`` is as in `find_variants`. The runs are those that the file, or the evaluation, had when
+    it was last run. If ``name`` is that of a run, none is missing.
+    """
+    path = run_path(root, name)
+    root = path.parent
+    if RunFolder(root, path.name).exists():
+        return []
+    prefix = f"{path.name}."
+    last: Mapping[str, Any] = {}
+    base = ""
+    for run in all_runs(root):
+        if run.name.startswith(prefix) and _of_file(run, path.name):
+            manifest = run.read_manifest()
+            if manifest.get("variants") and _latest_session(manifest) >= _latest_session(last):
+                last = manifest
+                base = base_name(run)
+    missing: list[str] = []
+    for variant in last.get("variants", ()):
+        expected = run_name(base, variant)
+        with contextlib.suppress(ConfigError):  # a foreign manifest may have any text
+            if expected.startswith(prefix) and not RunFolder(root, expected).exists():
+                missing.append(expected)
+    return missing
+
+
 def _in_file(runs: Iterable[RunFolder]) -> list[RunFolder]:
     """Return the runs of the variants that their file had when one of them was last worked on."""
     manifests = {run: run.read_manifest() for run in runs}
     last = max(manifests.values(), key=_latest_session, default={})
-    listed: list[str] = last.get("variants") or []  # none: `harness eval`, or an earlier version
+    listed: list[str] = last.get("variants") or []  # none: an earlier version
+    if last.get(EXTENDS):  # an evaluation's earlier runs remain part of it
+        listed = []
 
     def is_listed(run: RunFolder) -> bool:
         return manifests[run].get("variant") in listed

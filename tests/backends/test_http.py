@@ -162,6 +162,36 @@ async def test_a_proxy_is_not_asked_for_what_is_on_this_machine(
     assert len(received) == 1
 
 
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "https_proxy", "ALL_PROXY"])
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        *("http://user:secret/9x@127.0.0.1:9", "user:secret#x@proxy", "http://user:1/secret@proxy"),
+        *("http://user:secret@proxy:port", "ftp://user:secret@proxy", "http://", "http://[::1:9"),
+    ],
+)
+def test_a_malformed_proxy_is_refused_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, variable: str, proxy: str
+) -> None:
+    monkeypatch.setenv(variable, proxy)
+    with pytest.raises(ConfigError, match=f"{variable} is not the URL of a proxy") as refused:
+        HttpClient("http://example.org")
+    assert "write / as %2F" in refused.value.remedy
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        *("proxy", "proxy:3128", "http://proxy.example.org:3128/", "https://user:a%2Fb@proxy:1"),
+        *("socks5://user:p@ss word@127.0.0.1:9", "socks5h://[::1]:9", "HTTP://proxy:1/path", ""),
+    ],
+)
+def test_a_valid_proxy_is_accepted(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    assert HttpClient("http://example.org")
+
+
 @pytest.mark.parametrize("header", ["x-api-key", "Authorization"])
 async def test_a_key_in_a_header_is_masked(header: str) -> None:
     value = "Bearer secret-in-header" if header == "Authorization" else "secret-in-header"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections import Counter
@@ -220,6 +221,42 @@ def test_the_variants_of_a_file_share_its_budget(runs: Path, tmp_path: Path) -> 
         stats = server.stats()
         assert (10 * stats.prompt_tokens + 1000 * stats.completion_tokens) / 1e6 <= 2
         assert stats.requests > 20
+
+
+@pytest.mark.parametrize("earlier", ["kept", "deleted", "removed", "renamed"])
+def test_the_former_variants_of_a_file_share_its_budget(
+    runs: Path, tmp_path: Path, earlier: str
+) -> None:
+    with MockServer() as server:
+        file = tmp_path / "edited.yaml"
+
+        def run_variants(variants: str, *options: str) -> float:
+            file.write_text(
+                TASK + f"limit: 20\ndecoding: {{max_tokens: 100}}\nlimits: {{concurrency: 2}}\n"
+                f"model: {{backend: openai, name: m, base_url: '{server.base_url}',\n"
+                "  price: {input: 10, output: 1000}}\nbudget: {usd: 0.5}\n" + variants
+            )
+            ended = harness("run", file, *options)
+            assert ended.returncode == 3, ended.stderr
+            stats = server.stats()
+            return (10 * stats.prompt_tokens + 1000 * stats.completion_tokens) / 1e6
+
+        assert 0.3 < run_variants("variants: {one: {seed: 1}}") <= 0.5
+        if earlier == "deleted":
+            shutil.rmtree(runs / "edited.one")
+        elif earlier == "removed":
+            assert harness("rm", "edited.one", "--yes").returncode == 0
+        elif earlier == "renamed":
+            assert harness("mv", "edited.one", "moved").returncode == 0
+        assert run_variants("variants: {two: {seed: 2}}") <= 0.5
+        assert run_variants("") <= 0.5
+        shutil.rmtree(runs / "edited", ignore_errors=True)
+        assert run_variants("variants: {three: {seed: 3}, four: {seed: 4}}") <= 0.5
+        assert run_variants("variants: {five: {seed: 5}}", "--name", "other") > 0.6
+        paid = run_variants("variants: {three: {seed: 6}, four: {seed: 7}}", "--fresh")
+        assert paid > 0.9  # the whole budget again
+        assert run_variants("variants: {three: {seed: 6}, four: {seed: 7}}") == paid
+        assert run_variants("variants: {six: {seed: 8}}") == paid
 
 
 @pytest.mark.timed

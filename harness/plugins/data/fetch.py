@@ -18,7 +18,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from harness.config.run_file import RunFile
-from harness.config.settings import Settings, nltk_folders
+from harness.config.settings import Settings, check_proxies, nltk_folders
 from harness.datasets.catalogue import DataSet, Original, Product, catalogue, data_set
 from harness.datasets.folder import content_sha256, installed, sha256
 from harness.engine.judges import published_prompts
@@ -233,9 +233,11 @@ def download(
         DataInvalid: If the file has another size or hash.
         DataMissing: If the server does not deliver it.
         OSError: If it cannot be written.
+        ConfigError: If the URL of a proxy is invalid.
     """
     import httpx2  # slow to import, and most commands do not need the network
 
+    check_proxies()
     part = file.with_name(f"{file.name}.part")
     public = re.sub(r"//[^/@]*@", "//", url, count=1)  # without user name and password
     remedy = f"Run the command again, or download it by hand to {file}."

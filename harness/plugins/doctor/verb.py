@@ -28,7 +28,7 @@ from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
 from harness.cli.options import JsonFormat
 from harness.cli.verbs import all_verbs, load_verb
 from harness.config.loading import load
-from harness.config.settings import Settings, cloud_credentials, key_state, secret
+from harness.config.settings import Settings, check_proxies, cloud_credentials, key_state, secret
 from harness.declarations import (
     DISTRIBUTION,
     Declaration,
@@ -316,6 +316,8 @@ def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> list[Fin
     def ask(endpoint: Endpoint) -> None:
         hosted = endpoint.key is not None  # a local server is reached without a proxy
         try:
+            if hosted:
+                check_proxies()
             with (
                 httpx2.Client(timeout=seconds, trust_env=hosted, verify=context) as client,
                 client.stream("GET", endpoint.url, headers=endpoint.headers) as answer,
@@ -323,6 +325,8 @@ def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> list[Fin
                 answers[endpoint.name] = _answered(endpoint, answer.status_code)
         except httpx2.TimeoutException:
             pass  # reported below
+        except ConfigError as error:
+            answers[endpoint.name] = Finding("lack", endpoint.name, error.message, error.remedy)
         except Exception as error:  # from the transport, a proxy's address or a certificate
             problem = endpoint.url.removesuffix("/models")
             remedy = START

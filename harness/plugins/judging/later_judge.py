@@ -50,6 +50,7 @@ from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgements import JudgementOutcome, RegisteredJudge, read_register
 from harness.store.lost_lines import refuse_changed, refuse_changed_settings
 from harness.store.run_folder import JUDGEMENTS, JUDGES, RunFolder, references_folder
+from harness.store.runs import base_name
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -67,6 +68,7 @@ class LaterJudge:
     usd: float | None = None  # cap on the run's total cost, including earlier payments
     shared: str | None = None  # name of the budget that a team shares
     references: bool = False  # judge the reference answers instead of the run's answers
+    base: str = ""  # name of the run file whose runs share the cap; empty: the cap is the run's
 
     @property
     def reasoning(self) -> Reasoning:
@@ -208,11 +210,16 @@ def prepare_judge(
             f"The judge {judge.name!r} is simulated, and the run {folder.name!r} is not.",
             "Simulated scores must not mix with real answers: give the judge a model.",
         )
-    shared = run.budget.shared if usd is None else None
-    usd = run.budget_usd if usd is None else usd
+    shared = None
+    base = ""
+    if usd is None:
+        usd = run.budget_usd
+        shared = run.budget.shared
+        base = base_name(folder)
     if usd is not None:
         check_prices([judge.model], resources)
-    return LaterJudge(folder, Judges(task, [judge]), data, settings, usd, shared, references)
+    judges = Judges(task, [judge])
+    return LaterJudge(folder, judges, data, settings, usd, shared, references, base)
 
 
 def prepare_panel(
@@ -261,7 +268,7 @@ async def judge_later(
         refuse_changed_settings(folder.path)
     models = [judge.model for judge in job.judges.models]
     async with open_session(
-        models, job.settings, folder=folder, usd=job.usd, shared=job.shared
+        models, job.settings, folder=folder, usd=job.usd, shared=job.shared, base=job.base
     ) as session:
         lost = refuse_changed(folder)
         if job.references:

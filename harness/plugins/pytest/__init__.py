@@ -6,6 +6,8 @@ the harness until it is used.
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -59,6 +61,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=["fail", "skip", "pass"],
         help="result of a run with too few instances to tell (default: the run file's, or fail)",
     )
+
+
+class _ExecutionWarnings(logging.Handler):
+    """Issues a warning for each file with code that is executed although it may be foreign.
+
+    Pytest shows warnings of passing tests, too. If they are errors, the file is not executed.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        warnings.warn(record.getMessage(), stacklevel=1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Show which code is executed that a run's folder names."""
+    logger = logging.getLogger("harness.execution")
+    handler = _ExecutionWarnings()
+    logger.addHandler(handler)
+    config.add_cleanup(lambda: logger.removeHandler(handler))
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +190,7 @@ def test_variants_that_were_added_or_removed_since_the_last_run(
     write("a: {}, b: {samples: 2}, c: {samples: 3}")
     said = mistake(harness(*checked, env=on(tmp_path)))
     assert "mine.c has not been run" in said
-    assert f"Run the file: harness run {file}" in " ".join(said.split())
+    assert f"Run the file with harness run {file}" in " ".join(said.split())
     assert harness("table", file, env=on(tmp_path)).returncode == 0
     assert caplog.messages[-1].startswith("mine.c has not been run: run the file with")
     write("b: {samples: 2}")
@@ -203,3 +204,64 @@ def test_variants_that_were_added_or_removed_since_the_last_run(
             assert ended.returncode == 0, ended.stderr
     assert harness("rm", file, "--yes", env=on(tmp_path)).returncode == 0
     assert not [*tmp_path.glob("mine.*/")]
+
+
+def test_a_variant_without_a_folder_is_named_by_all_readers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "mine.yaml"
+    rows = "[{prompt: a, target: a}, {prompt: b, target: b}]"
+    common = f"task: {{rows: {rows}, checks: exact_match}}\nmodel: simulated/1\n"
+    file.write_text(f"{common}variants: {{a: {{}}, b: {{samples: 2}}, c: {{samples: 3}}}}\n")
+    gate = ("check", "mine", "--min", "pass_rate=0.0001", "--too-few", "pass")
+    warning = "mine.c has not been run, or the folder is lost: repeat the command that ran 'mine'"
+
+    assert harness("run", file, env=on(tmp_path)).returncode == 0
+    assert harness(*gate, env=on(tmp_path)).returncode == 0
+    assert not caplog.messages
+    shutil.rmtree(tmp_path / "mine.c")
+    said = " ".join(mistake(harness(*gate, env=on(tmp_path))).split())
+    assert "mine.c has not been run, or the folder is lost. Repeat the command that" in said
+    assert "or name the runs: mine.a, mine.b." in said
+    exported = ("export", "mine", "--output", tmp_path / "x.csv")
+    report = ("report", "mine", "--output", tmp_path / "x.html")
+    readers = (("show", "mine"), ("table", "mine"), ("compare", "mine"), ("matrix", "mine"))
+    for reader in (*readers, exported, report):
+        caplog.clear()
+        ended = harness(*reader, env=on(tmp_path))
+        assert ended.returncode == 0, ended.stderr
+        assert [text for text in caplog.messages if text.startswith(warning)]
+
+    caplog.clear()
+    assert harness(gate[0], "mine.a", "mine.b", *gate[2:], env=on(tmp_path)).returncode == 0
+    assert not caplog.messages
+    shutil.rmtree(tmp_path / "mine.b")
+    named = (gate[0], "mine.a", *gate[2:], "--baseline", "mine", "--max-drop", "0.9")
+    assert "have not been run" in mistake(harness(*named, env=on(tmp_path)))
+    file.write_text(f"{common}variants: {{a: {{}}, b: {{samples: 2}}}}\n")  # without c
+    assert harness("run", file, env=on(tmp_path)).returncode == 0
+    assert harness(*gate, env=on(tmp_path)).returncode == 0
+    assert not [text for text in caplog.messages if "not been run" in text]
+
+
+def test_a_run_of_an_evaluation_without_a_folder_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def evaluated(*models: str) -> None:
+        command = ("eval", "ifeval", "--model", ",".join(models), "--limit", "2", "--yes")
+        assert harness(*command, env=on(tmp_path)).returncode == 0
+
+    gate = ("--min", "pass_rate=0.0001", "--too-few", "pass", "--max-unjudged", "1")
+    evaluated("simulated/1", "simulated/0.8")
+    evaluated("simulated/0.9")  # is added to the two
+    assert len(list(tmp_path.glob("eval.ifeval.*"))) == 3
+    shutil.rmtree(tmp_path / "eval.ifeval.simulated-0.8")
+    for name in ("eval", "eval.ifeval"):
+        said = mistake(harness("check", name, *gate, env=on(tmp_path)))
+        assert "eval.ifeval.simulated-0.8 has not been run" in said
+    assert harness("table", "eval", env=on(tmp_path)).returncode == 0
+    assert caplog.messages[-1].startswith("eval.ifeval.simulated-0.8 has not been run")
+    evaluated("simulated/1", "simulated/0.9")  # without it
+    caplog.clear()
+    assert harness("table", "eval", env=on(tmp_path)).returncode == 0
+    assert not caplog.messages

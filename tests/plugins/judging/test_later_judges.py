@@ -147,6 +147,26 @@ def test_a_later_judge_keeps_to_a_budget_and_goes_on(
     assert all(body.requests == 1 for body in server.bodies().values())
 
 
+def test_later_judges_of_variants_share_the_budget_of_the_file(
+    runs: Path, server: MockServer, tmp_path: Path
+) -> None:
+    model = {"backend": "openai", "name": "model", "base_url": server.base_url}
+    model["price"] = {"input": 0, "output": 0}
+    variants = {"one": {}, "two": {"seed": 2}}
+    run = run_file(tmp_path, server, model=model, variants=variants, budget={"usd": 0.21})
+    assert harness("run", run).returncode == 0
+    section = judge(server)
+    section["model"]["price"] = {"input": 0, "output": 1000}
+    file = tmp_path / "judge.yaml"
+    file.write_text(json.dumps(section))
+    assert harness("judge", "letters.one", "--judge", file).returncode == 3
+    assert lines(runs, "judgements.jsonl", "letters.one")
+    requests = server.stats().requests
+    assert harness("judge", "letters.two", "--judge", file).returncode == 3
+    assert server.stats().requests == requests
+    assert harness("judge", "letters.two", "--judge", file, "--budget", "9").returncode == 0
+
+
 def test_a_judge_whose_address_has_a_key_in_its_path_is_not_restored_from_the_run(
     runs: Path, tmp_path: Path
 ) -> None:

@@ -161,6 +161,30 @@ def test_a_run_whose_calls_failed_is_not_skipped(project: Path) -> None:
     assert "4 of 4 samples have no verdict (4 failed calls): run the run file again" in output
 
 
+@pytest.mark.parametrize("way", ["file", "fixture"])
+def test_code_in_a_runs_folder_is_named_also_if_the_test_passes(tmp_path: Path, way: str) -> None:
+    folder = tmp_path / "runs" / "foreign"
+    folder.mkdir(parents=True)
+    for name in ("config.yaml", "manifest.json"):
+        (folder / name).write_text("{}")
+    executed = tmp_path / "executed"
+    code = f"open({str(executed)!r}, 'w')\ndef good(text): return True\n"
+    (folder / "foreign.py").write_text(code)
+    task = "task: {rows: [{prompt: a, target: a}], checks: [./foreign.py]}\n"
+    check = "model: {backend: simulated}\ncheck: {min: {pass_rate: 0}}\n"
+    (folder / "mine.yaml").write_text(task + check)
+    (tmp_path / "pyproject.toml").write_text(CONFIG)
+    text = "def test_it(harness_run): assert harness_run('runs/foreign/mine.yaml', name='own')\n"
+    (tmp_path / "test_it.py").write_text(text)
+    tests = ("--harness", "runs/foreign/mine.yaml") if way == "file" else ("test_it.py",)
+
+    named = f"UserWarning: Executing {folder / 'foreign.py'}, and what it imports"
+    code, output = ran(tmp_path, *tests, "--harness-too-few", "pass")
+    assert (code, named in output, executed.exists()) == (1, True, False), output
+    code, output = ran(tmp_path, *tests, "--harness-too-few", "pass", "-W", "default")
+    assert (code, named in output, executed.exists()) == (0, True, True), output
+
+
 def test_a_session_that_does_not_use_it_is_not_touched(project: Path) -> None:
     code, output = ran(project, "test_unused.py", ".", "--deselect", "test_fixture.py")
     assert (code, "1 passed, 2 deselected" in output) == (0, True), output
