@@ -13,8 +13,8 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-PAGES = """**Next:** `harness docs` lists the pages, which are in the package, and `harness docs how_to` shows
-one.
+PAGES = """**Next:** `harness docs` lists the pages, which are in the package, and `harness docs
+how_to` shows one.
 
 """
 
