@@ -116,18 +116,21 @@ _CONCLUDED = re.compile(
 _WITHDRAWN = re.compile(
     r"(?:\b(?:for|of|behind|about)\s+(?:(?:the|my|this|that|your|correct|right|final)\s+){0,3}\Z"
     r"|(?:\b(?:if|whether|why|unless|doubt|disagree|dispute|object|refuse|deny|reject|no\s+way|hardly|thought|says|claims|may|might|could"
+    r"|(?<!\bI\s)(?:said|claim(?:ed)?)|stated|(?:state|insist|assert)s|insisted|misconceptions?|myth|mistakes?|misled|nobody|no\s+one"
+    r"|error\s+is|(?:would|['\u2019]d)\s+conclude|textbooks?\s+(?:\w+\s+){0,4}say"
     r"|(?:some|many|others|people|you|they|who|one)\s+(?:\w+\s+)?"
     r"(?:say|think|choose|pick|believe|argue))"
     r"|(?:\bnot|n['\u2019]t)\s+(?:think|believe|say|sure|see)|never"
     r"|(?:false|wrong|incorrect|untrue)\s+(?:that|to))\b[^.!?;:,\n]{0,40}\Z"
     r"|\bnot\s+(?:(?:the|my)\s+)?(?:(?:right|correct|final)\s+)?\Z"
+    r"|以为[^。\n]{0,20}\Z|\bviele\s+(?:denken|glauben|meinen),?[^.!?;:,\n]{0,40}\Z"
     r"|\b(?:initially|intuitively|originally|at\s+first(?:\s+(?:glance|sight))?)\b,?[^.!?;:,\n]{0,40}\Z)",
     re.I,
 )
 ASIDE = re.compile(  # words that make an answer one that the reply does not give
     r"\b(?:each|every|wrong|incorrect|false|rejected|excluded|eliminated|worst|worse|least|unlikely|(?:second|next)(?:[\s-]best)?|common"
     r"|popular|frequent|trick|trap|naive|intuitive|decoy|previous|former|initial|original|old|earlier|tempting|attractive|alternative|other|another|runner[\s-]up"
-    r"|their|his|her|the\s+(?!question|problem)\w+['\u2019]s)\b[^.!?;:,\n]{0,20}\Z",
+    r"|their|his|her|human|maximum|baseline|(?:the|your|a)\s+(?!question|problem)\w+['\u2019]s)\b[^.!?;:,\n]{0,20}\Z",
     re.I,
 )
 _QUOTED = re.compile(  # what a text or a person says, before the statement that it quotes
@@ -141,7 +144,7 @@ _QUOTED = re.compile(  # what a text or a person says, before the statement that
 )
 _YOURS = re.compile(r"\byour\s+(?:\w+\s+)?\Z", re.I)
 _HYPOTHETICAL = re.compile(
-    r"(?:^|[.!?;\n]\s*)(?:if(?!\s+I\b)|had|under|(?:for|in|with)\b(?!\s+(?:this|these|that|those|short|all)\b))"
+    r"(?:^|[.!?;\n]\s*)(?:if(?!\s+I\b)|had|under|without|(?:for|in|with)\b(?!\s+(?:this|these|that|those|short|all)\b))"
     r"\b[^.!?\n]{0,200},\s*(?:the\s+|my\s+)?(?:\w+\s+)?\Z",
     re.I,
 )
@@ -153,7 +156,7 @@ _CONDITIONAL = re.compile(  # in the sentence of a statement
     re.I,
 )
 _ANOTHER_QUESTION = re.compile(
-    r"\b(?:an)?other\b|\b(?:different|next|previous|opposite|reverse|converse)\b", re.I
+    r"\b(?:an)?other\b|\b(?:different|follow-?up|next|previous|opposite|reverse|converse)\b", re.I
 )
 _WERE = re.compile(r"\bif\b.*\bwere\b", re.I | re.S)
 _WOULD = re.compile(r"\bwould\s+be\b", re.I)

@@ -127,3 +127,36 @@ def test_what_is_said_about_a_result_does_not_replace_it(reply: str) -> None:
 )
 def test_a_derivation_or_correction_still_leads_to_its_result(reply: str) -> None:
     assert read_number(reply, "last") == 8
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "A common misconception is that the answer is 15.",
+        "A common mistake is to think the answer is 15.",
+        "It is a myth that the answer is 15.",
+        "Do not be misled into thinking the answer is 15.",
+        "Nobody believes the answer is 15.",
+        "Most textbooks from the 1950s say that the answer is 15.",
+        "Critics claim the answer is 15.",
+        "The teacher said the answer is 15.",
+        "The hint states that the answer is 15.",
+        "Your friend's answer was 15.",
+        "Without the discount, the answer would be 15.",
+        "Without this step, we'd conclude that the answer is 15.",
+        "The answer to the follow-up question is 15.",
+        "很多人误以为答案是15。",
+        "Viele denken, die Antwort ist 15.",
+    ],
+)
+def test_what_others_are_said_to_answer_is_no_answer(remark: str) -> None:
+    try:
+        number = read_number(f"Answer: 12\n\n{remark}", "last")
+    except Unparseable:
+        return
+    assert number == 12
+
+
+@pytest.mark.parametrize("reply", ["As I said, the answer is 15.", "I claim the answer is 15."])
+def test_what_the_reply_itself_says_is_its_answer(reply: str) -> None:
+    assert read_number(reply, "last") == 15
