@@ -317,6 +317,9 @@ def arrivals(answer: dict[str, Any], delay: float = 0.0) -> Iterator[tuple[str, 
         daemon_threads = True
         request_queue_size = 100  # so that every connection is accepted at once
 
+        def handle_error(self, *_: object) -> None:
+            """Print nothing if a call is cancelled: the command's output is read."""
+
     with Server(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}/v1", times
