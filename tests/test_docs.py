@@ -60,7 +60,6 @@ def test_the_commands_of_a_page_run(page: Path) -> None:
         port = str(free.getsockname()[1])
     bin_ = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{bin_}:{os.environ['PATH']}"}
-    environment["PYTEST_ADDOPTS"] = "-p harness"  # in this project, pytest loads no plug-in itself
     environment["PYTEST_ADDOPTS"] = "-p harness.plugins.pytest"  # this repository loads no others
     for block in blocks:
         lines = block.replace("8077", port).splitlines(keepends=True)
