@@ -444,6 +444,14 @@ def test_detectable_shows_in_four_of_five_cases(make: Make, table_of: TableOf, n
     assert statsmodels.power(d, n) == pytest.approx(0.8, abs=0.01)
 
 
+def test_no_difference_of_shares_above_1_is_detectable(make: Make, table_of: TableOf) -> None:
+    first = [0.1, 0.9, 0.5]
+    second = [0.9, 0.15, 0.4]
+    assert compare(paired(make, table_of, first, second)).detectable is None
+    tenfold = compare(paired(make, table_of, [10 * x for x in first], [10 * x for x in second]))
+    assert (tenfold.detectable or 0) > 10, "grades have no such limit"
+
+
 def test_no_pairs(make: Make, table_of: TableOf) -> None:
     found = compare(pair(table_of([make("a", True)]), table_of([make("b", True)])))
     assert (found.n, found.n_clusters, found.only_first, found.only_second) == (0, 0, 1, 1)

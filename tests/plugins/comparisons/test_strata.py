@@ -35,6 +35,10 @@ def test_a_small_group_that_agrees_does_not_enlarge_the_effective_size() -> None
     assert found.effective_n == pytest.approx(kish)
     low, high = found.ci95 or (0, 0)
     assert low < 0.8 < high, "the small group's true rate may be 0.7"
+    # A larger group that agrees is taken as it is, and counts as its prompts do (Kish 1965).
+    twenty_five = np.array([1.0] * 25 + [1.0] * 80 + [0.0] * 20)
+    larger = mean_of_groups(twenty_five, np.arange(125), np.repeat([0, 1], [25, 100]))
+    assert larger.effective_n == pytest.approx(4 / (1 / 25 + 1 / 100))
     # Differences of two runs, which are not shares: the variance is that of the other prompts.
     alike = mean_of_groups(
         np.array([0.0] * 6 + [1.0, -1.0] * 50), np.arange(106), (passed * 0).astype(int)
