@@ -106,18 +106,21 @@ def write_instances(dill: Path) -> Iterator[bytes]:
 def _constraint(value: Record) -> dict[str, Any]:
     parts = value.fields
     if value.name in ("All", "And", "Or"):
-        keys = ("callable_1", "callable_2")
-        inner = parts["callables"] if value.name == "All" else [parts[key] for key in keys]
+        if value.name == "All":
+            inner = parts["callables"]
+        else:
+            inner = [parts["callable_1"], parts["callable_2"]]
         return {"logic": value.name.lower(), "constraints": [_constraint(part) for part in inner]}
     # The groups of c04 have no level object where others have a level of None.
     split = parts.get("input_level") or Record("InputLevel", {"level": None})
+    reduction = parts["reduction"].fields
     return {
         "input_level": split.fields["level"],
         "target_level": parts["target_level"].fields["level"],
         "transformation": _transformation(parts["transformation"]),
         "relation": parts["relation"].fields["operand"],
-        "reduction": parts["reduction"].fields["reduction"],
-        "reduction_value": parts["reduction"].fields["value"],
+        "reduction": reduction["reduction"],
+        "reduction_value": reduction["value"],
     }
 
 
@@ -138,12 +141,12 @@ def write_generations(log: Path) -> Iterator[bytes]:
     try:
         columns = msgspec.json.decode(log.read_bytes(), type=dict[str, list[str]])
         prompts = columns["prompts"]
-        none = [None] * len(prompts)
-        rounds = [
-            zip(columns[name], columns.get(f"{name[:3]}_round_feedback", none), strict=True)
-            for name in sorted(columns)  # "1st_round_text", "2nd_round_text", …
-            if name == "texts" or name.endswith("_round_text")
-        ]
+        missing = [None] * len(prompts)
+        rounds = []
+        for name in sorted(columns):  # "1st_round_text", "2nd_round_text", …
+            if name == "texts" or name.endswith("_round_text"):
+                feedback = columns.get(f"{name[:3]}_round_feedback", missing)
+                rounds.append(zip(columns[name], feedback, strict=True))
         for prompt, *pairs in zip(prompts, *rounds, strict=True):
             answers = [{"text": text, "feedback": feedback} for text, feedback in pairs]
             yield json_line({"prompt": prompt, "rounds": answers})

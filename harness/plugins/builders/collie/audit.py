@@ -23,6 +23,7 @@ from harness.plugins.benchmarks.collie.constraints.check import (
     Observed,
     Splitter,
     bare,
+    sole,
 )
 from harness.plugins.benchmarks.collie.constraints.grammar import (
     Base,
@@ -30,7 +31,7 @@ from harness.plugins.benchmarks.collie.constraints.grammar import (
     Specification,
     Target,
 )
-from harness.plugins.benchmarks.collie.constraints.render import clause, sole
+from harness.plugins.benchmarks.collie.constraints.render import clause
 from harness.plugins.benchmarks.collie.task import CollieItem
 from harness.workers import Workers
 
