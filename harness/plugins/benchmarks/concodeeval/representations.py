@@ -39,9 +39,7 @@ REPRESENTATIONS: tuple[Representation, ...] = get_args(Representation)
 INDENT = " " * 4
 
 
-def render(
-    schema: Schema, representation: Representation, *, wording: Wording = "corrected"
-) -> str:
+def render(schema: Schema, representation: Representation, wording: Wording = "corrected") -> str:
     """Return a schema in a representation. ``wording`` is that of sentences in English."""
     return rendered(schema, representation, wording)[0]
 

@@ -89,10 +89,13 @@ class Constraints:
         self.schema = schema
         self.found: dict[str, dict[str, Any]] = {}
         for path, keyword, value in keywords(schema):
-            if keyword not in NOT_CONSTRAINTS:
-                groups = {"schema_third": third(spans[path][0], len(text))} if path in spans else {}
-                constraint = {"constraint": f"{path} {value}"[:LONGEST], "kind": keyword}
-                self.found[path] = {**constraint, "groups": groups}
+            if keyword in NOT_CONSTRAINTS:
+                continue
+            groups = {}
+            if path in spans:
+                groups["schema_third"] = third(spans[path][0], len(text))
+            constraint = {"constraint": f"{path} {value}"[:LONGEST], "kind": keyword}
+            self.found[path] = {**constraint, "groups": groups}
 
     def met(
         self, violations: Sequence[Violation], value: Any, sample: str, output: Format, mode: Mode
@@ -110,10 +113,13 @@ class Constraints:
             entry = self.found.get(path, {"constraint": path, "groups": {}})
             if violation := broken.get(path):
                 place = sample_third(sample, output, violation.path, mode)
-                failed = {"kind": violation.keyword, "passed": False}
-                reason = {"reason": violation.message[:LONGEST]}
-                groups = {"groups": {**entry["groups"], "output_third": place}}
-                met.append(entry | failed | reason | groups)
+                failure = {
+                    "kind": violation.keyword,
+                    "passed": False,
+                    "reason": violation.message[:LONGEST],
+                    "groups": {**entry["groups"], "output_third": place},
+                }
+                met.append(entry | failure)
             elif path in applicable:
                 met.append({**entry, "passed": True})
         return met
@@ -162,4 +168,6 @@ def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
     if not path:
         return "whole"
     span = locate(sample, output, path, mode=mode)
-    return third(sum(span) // 2, len(sample)) if span else "unknown"
+    if span is None:
+        return "unknown"
+    return third(sum(span) // 2, len(sample))
