@@ -118,10 +118,9 @@ def study_jobs(
         changes = [f"model={json.dumps(named_model(model_name))}"]
         if not model:
             changes += run.offline
+        changes += overrides
         base = f"{name}-{key}-{in_run_name(model_name)}"
-        jobs |= _jobs(
-            key, run.live, base, resources, [*changes, *overrides], fetch if model else None
-        )
+        jobs |= _jobs(key, run.live, base, resources, changes, fetch if model else None)
     return jobs, reasons
 
 
@@ -143,19 +142,27 @@ def _jobs(
             raise ConfigError(problem, remedy)
     if fetch:
         fetch(runs, base)
-    jobs = prepare_all(runs, base, resources)
-    return {f"{key}.{variant}" if variant else key: job for variant, job in jobs.items()}
+    jobs = {}
+    for variant, job in prepare_all(runs, base, resources).items():
+        name = f"{key}.{variant}" if variant else key
+        jobs[name] = job
+    return jobs
 
 
 def record(study: Study, folders: Mapping[str, RunFolder], made_at: float) -> StudyRecord:
     """Build a study's record: our values, what they are compared with, and hashes of all inputs."""
+    replies = {}
+    runs = {}
+    for name, folder in folders.items():
+        replies[name] = _replies(folder)
+        runs[name] = read_run(folder)
     return StudyRecord(
         made_at=made_at,
         packages=package_versions(),
         code_sha256=code_sha256(),
         study=study.model_dump(),
-        runs={name: _replies(folder) for name, folder in folders.items()},
-        findings=findings(study, {name: read_run(folder) for name, folder in folders.items()}),
+        runs=replies,
+        findings=findings(study, runs),
     )
 
 
@@ -167,26 +174,33 @@ def differences(path: Path, runs_dir: Path) -> Iterator[str]:
     recorded = read_record(path)
     study = Study.model_validate(recorded.study)
     folders = {name: RunFolder(runs_dir, run.folder) for name, run in recorded.runs.items()}
-    if absent := [folder.name for folder in folders.values() if not folder.begun()]:
+    absent = [folder.name for folder in folders.values() if not folder.begun()]
+    if absent:
         yield f"these runs are not in {runs_dir}: {', '.join(absent)}"
         return
     present = record(study, folders, recorded.made_at)
     for name, before in recorded.runs.items():
-        after = present.runs[name]
-        for key in sorted({*before.replies, *after.replies}):
-            if before.replies.get(key) != after.replies.get(key):
-                what = "is new" if key not in before.replies else "differs"
-                what = "is missing" if key not in after.replies else what
-                yield f"{before.folder}: the reply or a score of {key} {what}"
-        for field in ("config_sha256", "fingerprint"):
-            if getattr(before, field) != getattr(after, field):
-                yield f"{before.folder}: {field} differs"
+        yield from _run_differences(before, present.runs[name])
     for old, new in zip(recorded.findings, present.findings, strict=True):
         if msgspec.to_builtins(old) != msgspec.to_builtins(new):
             values = f"{_value_text(old.ours)} on the page, {_value_text(new.ours)} now"
             yield f"{old.exhibit}, {old.row}, {old.column}: {values}"
     if recorded.code_sha256 != present.code_sha256:
         yield f"the code of the harness differs (the page: {recorded.packages['harness']})"
+
+
+def _run_differences(before: Replies, after: Replies) -> Iterator[str]:
+    for key in sorted({*before.replies, *after.replies}):
+        if before.replies.get(key) != after.replies.get(key):
+            what = "differs"
+            if key not in before.replies:
+                what = "is new"
+            elif key not in after.replies:
+                what = "is missing"
+            yield f"{before.folder}: the reply or a score of {key} {what}"
+    for field in ("config_sha256", "fingerprint"):
+        if getattr(before, field) != getattr(after, field):
+            yield f"{before.folder}: {field} differs"
 
 
 def _value_text(value: float | None) -> str:
@@ -253,8 +267,8 @@ def code_sha256() -> str:
 def _replies(folder: RunFolder) -> Replies:
     hashes = {}
     for attempt in AttemptIndex(folder.attempts).read(Attempt):
-        answer = (attempt.text, attempt.finish_reason)
-        content = (*answer, attempt.outcome, attempt.passed, attempt.scores)
+        verdict = (attempt.outcome, attempt.passed, attempt.scores)
+        content = (attempt.text, attempt.finish_reason, *verdict)
         name = f"{attempt.instance}, sample {attempt.sample}, round {attempt.round}"
         hashes[name] = content_hash(msgspec.to_builtins(content))[:16]
     return Replies(

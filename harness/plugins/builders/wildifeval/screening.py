@@ -83,8 +83,7 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
     """Return the chat in a row of a log. A row of type str says why it is unreadable."""
     if isinstance(row, str):
         return Chat(number, "", problem=row)
-    name = next((row[key] for key in IDS if isinstance(row.get(key), str | int)), number)
-    chat = Chat(str(name) or number, "", _language(row))
+    chat = Chat(_id(row) or number, "", _language(row))
     match row:
         case {"toxic": True} | {"openai_moderation": [{"flagged": True}, *_]}:
             chat = replace(chat, toxic=True)
@@ -93,27 +92,43 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
         return replace(chat, text=prompt)
     lists = [row[key] for key in TURNS if isinstance(row.get(key), list)]
     for turn in next(filter(None, lists), []):
-        if isinstance(turn, dict) and str(turn.get("role") or turn.get("from")).lower() in USERS:
-            text = _text(turn["content"] if "content" in turn else turn.get("value"))
-            if text is None:
-                return replace(chat, problem="the content of its message is not text")
-            toxic = chat.toxic or turn.get("toxic") is True
-            return replace(chat, text=text, language=_language(turn) or chat.language, toxic=toxic)
+        if not isinstance(turn, dict):
+            continue
+        role = str(turn.get("role") or turn.get("from"))
+        if role.lower() not in USERS:
+            continue
+        content = turn["content"] if "content" in turn else turn.get("value")
+        text = _text(content)
+        if text is None:
+            return replace(chat, problem="the content of its message is not text")
+        toxic = chat.toxic or turn.get("toxic") is True
+        return replace(chat, text=text, language=_language(turn) or chat.language, toxic=toxic)
     if any(lists) or not (lists or isinstance(prompt, str)):
         return replace(chat, problem="not a chat: it has no user message")
     return chat
 
 
+def _id(row: Mapping[str, Any]) -> str:
+    """Return a chat's id, or "" if the log gives none."""
+    for key in IDS:
+        if isinstance(row.get(key), str | int):
+            return str(row[key])
+    return ""
+
+
 def _text(content: Any) -> str | None:
     """Return the text in a message's content ("" if there is none), or None for another type."""
+    if content is None:
+        return ""
     if isinstance(content, list):
         return "\n".join(filter(None, map(_part, content)))
-    return "" if content is None else _part(content)
+    return _part(content)
 
 
 def _part(part: Any) -> str | None:
-    text = part.get("text") if isinstance(part, dict) else part
-    return text if isinstance(text, str) else None
+    if isinstance(part, dict):
+        part = part.get("text")
+    return part if isinstance(part, str) else None
 
 
 def _language(row: Mapping[str, Any]) -> str:
@@ -174,16 +189,30 @@ def examine(chats: Iterable[Chat], by: ScreenSection) -> Iterator[Examined]:
     if by.language and by.language not in LANGUAGES:
         message = f"screen.language: {by.language!r} cannot be distinguished from others."
         raise ConfigError(message, f"Choose one of {', '.join(LANGUAGES)}, or null to keep all.")
-    left = iter(chats)
-    while batch := [Examined(chat, *_reason(chat, by)) for chat in islice(left, BATCH)]:
-        texts = [examined.chat.text[:LONGEST] for examined in batch if not examined.reason]
-        classify = CLASSIFIERS.get(by.toxicity) if texts else None
-        probabilities = iter(classify(texts) if classify else [])
-        for examined in batch:
-            if classify and not examined.reason and (p := next(probabilities)) >= by.toxic_from:
-                examined = Examined(examined.chat, "toxic", f"probability {p:.2f}")
-            cut = replace(examined.chat, text=examined.chat.text[:LONGEST_EXAMPLE])
-            yield replace(examined, chat=cut) if examined.reason else examined
+    remaining = iter(chats)
+    while batch := list(islice(remaining, BATCH)):
+        yield from _examine_batch(batch, by)
+
+
+def _examine_batch(chats: Sequence[Chat], by: ScreenSection) -> Iterator[Examined]:
+    reasons = [_reason(chat, by) for chat in chats]
+    texts = []
+    for chat, (reason, _) in zip(chats, reasons, strict=True):
+        if not reason:
+            texts.append(chat.text[:LONGEST])
+    classify = CLASSIFIERS.get(by.toxicity)
+    probabilities = iter([0.0] * len(texts))
+    if classify and texts:
+        probabilities = iter(classify(texts))
+    for chat, (reason, detail) in zip(chats, reasons, strict=True):
+        if not reason:
+            probability = next(probabilities)
+            if classify and probability >= by.toxic_from:
+                reason = "toxic"
+                detail = f"probability {probability:.2f}"
+        if reason:
+            chat = replace(chat, text=chat.text[:LONGEST_EXAMPLE])
+        yield Examined(chat, reason, detail)
 
 
 def screen(examined: Iterable[Examined], sources: list[dict[str, str]]) -> Screened:
@@ -205,7 +234,10 @@ def screen(examined: Iterable[Examined], sources: list[dict[str, str]]) -> Scree
             chat = replace(chat, id=f"{name}#{ids[name]}")
         ids[chat.id] = 1
         digest = hashlib.blake2b(" ".join(chat.text.split()).encode(), digest_size=16).digest()
-        if reason := examined_chat.reason or ("duplicate" if digest in texts else ""):
+        reason = examined_chat.reason
+        if not reason and digest in texts:
+            reason = "duplicate"
+        if reason:
             step.leave_out(reason, chat.id, chat.text, examined_chat.detail)
         else:
             texts.add(digest)
@@ -224,7 +256,8 @@ def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
         return "empty", ""
     if by.language:
         label = chat.language if by.labels else ""
-        if language := other_language(chat.text, by.language, by.other_language, label):
+        language = other_language(chat.text, by.language, by.other_language, label)
+        if language:
             return "language", language
     if sign := code_sign(chat.text, by.code):
         return "code", f"by {sign}"
@@ -239,16 +272,23 @@ def other_language(text: str, wanted_language: str, threshold: float, label: str
     The language is the one that ``label`` names, or else the classifier's, unless its probability
     is below ``threshold``. A message in ``wanted_language`` is kept.
     """
-    if labelled := language_code(label):  # the log's label decides
-        return "" if labelled == wanted_language else label
+    labelled = language_code(label)
+    if labelled == wanted_language:
+        return ""
+    if labelled:  # the log's label decides
+        return label
     language, probability = _identifier().classify(text[:LONGEST_FOR_LANGUAGE])
-    return "" if language == wanted_language or probability < threshold else str(language)
+    if language == wanted_language or probability < threshold:
+        return ""
+    return str(language)
 
 
 def language_code(label: str) -> str:
     """Return the code of the language that a label names, or "" if that is not in `LANGUAGES`."""
     match = _LABEL.fullmatch(label.strip().lower())
-    return CODES.get(match[1], "") if match else ""
+    if match is None:
+        return ""
+    return CODES.get(match[1], "")
 
 
 @cache
@@ -269,8 +309,9 @@ def code_sign(text: str, signs: Collection[str]) -> str:
     if "word" in signs and "code" in text.lower():
         return "word"
     if "shape" in signs:
-        lines = sum(_LINE.match(line) is not None for line in text.splitlines())
-        return "shape" if _FENCE.search(text) or lines >= CODE_LINES else ""
+        n_lines = len(list(filter(_LINE.match, text.splitlines())))
+        if n_lines >= CODE_LINES or _FENCE.search(text):
+            return "shape"
     return ""
 
 
@@ -284,7 +325,8 @@ def toxic_by_detoxify(texts: Sequence[str]) -> list[float]:
     """Return the toxicity (0 to 1) of each text according to Detoxify's model ``original``."""
     scores: list[float] = []
     for start in range(0, len(texts), DETOXIFY_BATCH):
-        prediction = _detoxify().predict(list(texts[start : start + DETOXIFY_BATCH]))
+        batch = texts[start : start + DETOXIFY_BATCH]
+        prediction = _detoxify().predict(list(batch))
         scores += map(float, prediction["toxicity"])
     return scores
 
