@@ -27,6 +27,7 @@ from markupsafe import Markup
 import harness
 from harness.datasets.folder import sha256
 from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict, StoreFailed
+from harness.records import JsonObject
 from harness.store.files import replacing
 
 T = TypeVar("T")
@@ -44,7 +45,7 @@ class BuiltFolder:
 
     folder: Path
     instances: int
-    facts: dict[str, Any]
+    facts: JsonObject
     report: str
     resumed: int = 0
 

@@ -25,7 +25,7 @@ from harness.engine.job import Job
 from harness.engine.models import Resources
 from harness.engine.preparation import prepare_all, prepare_data
 from harness.engine.resolving import named_model
-from harness.errors import ConfigError, DataInvalid, DataMissing
+from harness.errors import ConfigError, DataInvalid, DataMissing, cannot_read
 from harness.plugins.comparisons.comparable import read_run
 from harness.plugins.reproduce.page import study_document, study_page
 from harness.plugins.reproduce.study import (
@@ -361,9 +361,13 @@ def _page(study_record: StudyRecord) -> str:
 
 def _verify(page: Path, runs_dir: Path) -> int:
     record_path = page.with_suffix(".json")
-    problems = list(differences(record_path, runs_dir))
     study_record = read_record(record_path)
-    if page.read_text("utf-8") != _page(study_record):
+    try:
+        content = page.read_bytes()
+    except OSError as error:
+        raise cannot_read(page, error) from None
+    problems = list(differences(record_path, runs_dir))
+    if content != _page(study_record).encode():
         problems.insert(0, f"{page} is not the page of {record_path}")
     for problem in problems[:MOST]:
         say(problem, "red")

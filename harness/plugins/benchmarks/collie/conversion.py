@@ -14,6 +14,7 @@ import msgspec
 
 from harness.datasets.catalogue import json_line
 from harness.errors import DataInvalid, cannot_read
+from harness.records import JsonObject
 
 # The official classes that correspond to the grammar.
 CLASSES = {
@@ -103,7 +104,7 @@ def write_instances(dill: Path) -> Iterator[bytes]:
         raise DataInvalid(f"{dill}, {name}: not in COLLIE's form ({problem:.200}).") from None
 
 
-def _constraint(value: Record) -> dict[str, Any]:
+def _constraint(value: Record) -> JsonObject:
     parts = value.fields
     if value.name in ("All", "And", "Or"):
         if value.name == "All":
@@ -124,7 +125,7 @@ def _constraint(value: Record) -> dict[str, Any]:
     }
 
 
-def _transformation(value: Any) -> dict[str, Any]:
+def _transformation(value: Any) -> JsonObject:
     match value:
         case Record("Count", {"count_target": target}):
             return {"op": "count", "of": target}

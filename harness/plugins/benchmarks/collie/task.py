@@ -42,7 +42,7 @@ from harness.plugins.benchmarks.collie.constraints.grammar import (
 )
 from harness.plugins.benchmarks.collie.constraints.render import feedback, instruction, score
 from harness.ports import DataTable, Task, read_paper
-from harness.records import Instance, Message, Score
+from harness.records import Instance, JsonObject, Message, Score
 from harness.scoring.text import MayCountWords, Uncountable, comparable, english_rules_warning
 
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
@@ -236,7 +236,7 @@ def _item(raw: Row, where: str) -> CollieItem:
     if level is None:
         remedy = "Write word, sentence, paragraph or passage."
         raise DataInvalid(f"{where}: 'level' is missing.", remedy)
-    form: dict[str, Any] = {"level": level}
+    form: JsonObject = {"level": level}
     for key in ("constraint", "targets"):
         if key in raw:
             form[key] = raw[key]
@@ -282,7 +282,7 @@ class ConstraintChecker(MayCountWords):
         targets: The target, or a list of targets nested like the combined constraints.
     """
 
-    def __init__(self, level: str, constraint: dict[str, Any], targets: Any) -> None:
+    def __init__(self, level: str, constraint: JsonObject, targets: Any) -> None:
         raw = {"level": level, "constraint": _composed(constraint), "targets": _composed(targets)}
         with raised_as(ConfigError):
             self.specification = read(raw, "The checker 'constraint'")

@@ -13,6 +13,7 @@ import re
 from typing import Any
 
 from harness.plugins.benchmarks.concodeeval.schema import Schema, marked, pointer, unmarked
+from harness.records import JsonObject
 
 TYPES = {
     **{"string": "str", "number": "float", "integer": "int", "boolean": "bool"},
@@ -172,7 +173,7 @@ class _Classes:
             arguments.append(self._extra(extra, path))
         return word, arguments
 
-    def _extra(self, extra: dict[str, Any], path: str) -> str:
+    def _extra(self, extra: JsonObject, path: str) -> str:
         members = []
         for key, value in extra.items():
             place = pointer(path, key)
@@ -208,7 +209,7 @@ def _is_bound(value: Any, key: str) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _literals(schema: dict[str, Any]) -> list[Any]:
+def _literals(schema: JsonObject) -> list[Any]:
     """Return the values of a ``Literal`` that expresses the whole schema, or []."""
     kind = schema.get("type")
     values = []

@@ -33,6 +33,7 @@ from harness.plugins.benchmarks.concodeeval.schema import (
     unmarked,
 )
 from harness.prompts import Template, read
+from harness.records import JsonObject
 from harness.scoring.validators.limits import UnparseableDocument
 
 REPRESENTATIONS: tuple[Representation, ...] = get_args(Representation)
@@ -188,7 +189,7 @@ def _english(schema: Schema, wording: Wording) -> str:
     return "\n".join([f"This JSON schema defines {noun}{end}", *lines])
 
 
-def _recorded(schema: Schema) -> dict[str, Any] | None:
+def _recorded(schema: Schema) -> JsonObject | None:
     """Return the fields of `RECORDED_ENGLISH`, if that text can describe the schema."""
     part: Any = schema
     path = ""

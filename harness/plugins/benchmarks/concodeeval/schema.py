@@ -16,6 +16,7 @@ from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
 from harness.plugins.benchmarks.concodeeval.documents import Format, Mode, locate, third
+from harness.records import JsonObject
 from harness.scoring.validators import Violation, limits
 
 Schema: TypeAlias = Mapping[str, Any]  # a JSON Schema, whose values can be any JSON
@@ -87,7 +88,7 @@ class Constraints:
 
     def __init__(self, schema: Schema, text: str, spans: Spans) -> None:
         self.schema = schema
-        self.found: dict[str, dict[str, Any]] = {}
+        self.found: dict[str, JsonObject] = {}
         for path, keyword, value in keywords(schema):
             if keyword in NOT_CONSTRAINTS:
                 continue
@@ -99,7 +100,7 @@ class Constraints:
 
     def met(
         self, violations: Sequence[Violation], value: Any, sample: str, output: Format, mode: Mode
-    ) -> list[dict[str, Any]]:
+    ) -> list[JsonObject]:
         """Return an entry for each constraint that applies to a sample, with its verdict.
 
         ``sample`` is the text of the ``value``, in which the violations are located.

@@ -30,7 +30,7 @@ from harness.plugins.benchmarks.concodeeval.schema import (
 )
 from harness.ports import DataTable, Task
 from harness.prompts import Template, named, read, read_file
-from harness.records import Message
+from harness.records import JsonObject, Message
 from harness.scoring.validators import validator
 
 BUILTIN = Path(__file__).with_name("builtin")
@@ -48,7 +48,7 @@ class SchemaRow(msgspec.Struct, frozen=True):
     """
 
     id: str
-    schema: dict[str, Any]
+    schema: JsonObject
     root: str = "any"
     range: str = ""
 

@@ -10,11 +10,12 @@ import ast
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 from typing_extensions import override
 
 from harness.errors import ConfigError, Unparseable
+from harness.plugins.benchmarks.followbench.task import FollowBenchTask
 from harness.ports import Task
 from harness.records import Instance, Question, Reply, Request, Score
 from harness.scoring.conclusions import has_other_answer, is_quoted, is_reconsidered, unquoted
@@ -22,20 +23,6 @@ from harness.scoring.judges import PublishedJudge
 
 RULE = "rule"
 """Key of a rule's verdict in a score's details, if the judge was asked in addition to the rule."""
-
-
-@runtime_checkable
-class Evolving(Protocol):
-    """A task with instructions that gain one constraint per level."""
-
-    def category(self, instance: Instance[Any]) -> str:
-        """Return the category of the instance's constraints."""
-
-    def evolution(self, instance: Instance[Any]) -> Sequence[str]:
-        """Return the instructions from level 0 to the instance's level."""
-
-    def rule_verdict(self, instance: Instance[Any], text: str) -> bool | None:
-        """Return whether an answer follows the instance's rule, or None if a judge decides."""
 
 
 class FollowBenchJudge(PublishedJudge):
@@ -60,7 +47,7 @@ class FollowBenchJudge(PublishedJudge):
         *,
         task: Task[Any],
     ) -> None:
-        if not isinstance(task, Evolving):
+        if not isinstance(task, FollowBenchTask):
             raise ConfigError(
                 "The task does not say how its instructions evolved.",
                 "Use this judge with the task followbench, and others with other judges.",
@@ -72,8 +59,8 @@ class FollowBenchJudge(PublishedJudge):
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
         """Return the question on an answer, or none if a rule alone decides or no prompt fits."""
-        evolution = self._task.evolution(instance)
-        name = f"{self._task.category(instance)}_level{len(evolution) - 1}"
+        evolution = instance.data.evolution
+        name = f"{instance.data.category}_level{len(evolution) - 1}"
         by_rule = self._task.rule_verdict(instance, "") is not None
         if name not in self.prompts or (by_rule and not self._beside):
             return []
@@ -96,7 +83,7 @@ class FollowBenchJudge(PublishedJudge):
         """
         if not replies:
             return {}
-        level = len(self._task.evolution(instance)) - 1
+        level = len(instance.data.evolution) - 1
         rule = self._task.rule_verdict(instance, text or "")
         met = self._read(replies[0], level)
         if met is None:
@@ -163,8 +150,10 @@ def verdicts(reply: str, level: int) -> list[bool] | None:
     lists = [match for match in _LIST.finditer(end) if _is_list(match[1])]
     lines = [line for line in end.splitlines() if line.strip(_AROUND)]
     last_line = _words(lines[-1]) if lines and level == 1 else None
-    if last_line or not lists:
-        return last_line
+    if last_line is not None:
+        return last_line if len(last_line) == 1 else None
+    if not lists:
+        return None
     last_list = lists[-1]
     start = last_list.start()
     stop = last_list.end()

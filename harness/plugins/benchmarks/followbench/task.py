@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias, get_args
 
 import numpy as np
 from msgspec import Meta, Struct
@@ -29,7 +29,7 @@ from harness.datasets.rows import Row, converted, rows
 from harness.errors import DataInvalid, DataMissing
 from harness.plugins.benchmarks.followbench.rules import CHECKS, FollowBenchRule, rule_for
 from harness.ports import FigureKind, TableFigure, Task, read_paper
-from harness.records import Criterion, Instance, Message, Score
+from harness.records import Criterion, Instance, JsonObject, Message, Score
 from harness.scoring.text import english_rules_warning
 from harness.store.columns import NOT_JUDGED, AttemptTable, changes
 
@@ -170,18 +170,8 @@ class FollowBenchTask(Task[FollowBenchItem]):
         """Return one criterion per constraint, or a single one for the category ``example``."""
         if instance.data.category == "example":
             return [Criterion("It has the form of the answers in the examples.")]
-        criteria = []
-        for old, new in pairwise(instance.data.evolution):
-            criteria.append(Criterion(f"What {new!r} asks for beyond {old!r}."))
-        return criteria
-
-    def category(self, instance: One) -> str:
-        """Return the category of the constraints, for a judge."""
-        return instance.data.category
-
-    def evolution(self, instance: One) -> Sequence[str]:
-        """Return the instructions from level 0 to the instance's level, for a judge."""
-        return instance.data.evolution
+        added = pairwise(instance.data.evolution)
+        return [Criterion(f"What {new!r} asks for beyond {old!r}.") for old, new in added]
 
     def rule_verdict(self, instance: One, text: str) -> bool | None:
         """Return whether an answer follows the instance's rule, or None if it has none."""
@@ -326,5 +316,5 @@ def write_instructions(archive: Path, folder: str) -> Iterator[bytes]:
         name = f"{folder}/{category}_constraints.json"
         [content] = member(archive, name, LARGEST)
         where = f"{archive}: {name} is not a list of rows"
-        for row in decoded(content, list[dict[str, Any]], where):
+        for row in decoded(content, list[JsonObject], where):
             yield json_line({"constraint_type": category, **row})

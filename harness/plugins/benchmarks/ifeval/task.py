@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 from msgspec import Meta, Struct, to_builtins
 from typing_extensions import override
@@ -25,7 +25,7 @@ from harness.plugins.benchmarks.ifeval.instructions import (
     splitter,
 )
 from harness.ports import Task, read_paper
-from harness.records import Instance, Message, Score
+from harness.records import Instance, JsonObject, Message, Score
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.text import Uncountable
 
@@ -124,7 +124,7 @@ class IFEvalTask(Task[IFEvalItem]):
             return dict.fromkeys((STRICT, LOOSE), Score(None, None, error.message))
         except Uncountable as error:
             return dict.fromkeys((STRICT, LOOSE), error.score())
-        constraints: list[dict[str, Any]] = []
+        constraints: list[JsonObject] = []
         details = {"instructions": to_builtins(verdicts), "constraints": constraints}
         for instruction, verdict in zip(instructions, verdicts, strict=True):
             constraints.append({
@@ -187,7 +187,7 @@ def _as_published(instruction: VerifiableInstruction) -> VerifiableInstruction:
 class _Row(Struct):
     key: int | str
     instruction_id_list: Annotated[list[str], Meta(min_length=1)]
-    kwargs: list[dict[str, Any]]
+    kwargs: list[JsonObject]
     reference: str | None = None
     wrong: str | None = None
 

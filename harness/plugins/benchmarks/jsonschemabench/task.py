@@ -28,7 +28,7 @@ from harness.datasets.rows import converted, rows, unique
 from harness.errors import ConfigError, DataInvalid, nearest
 from harness.ports import DataTable, Task, read_paper
 from harness.prompts import named, read, read_file
-from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
+from harness.records import ConstraintKind, DecodingConstraint, Instance, JsonObject, Message, Score
 from harness.scoring import validators
 from harness.scoring.extraction import BlockExtraction, NoAnswerBlock
 from harness.scoring.validators import Undecided, UnparseableDocument, Validator, schemas
@@ -65,7 +65,7 @@ class SchemaItem(Struct, frozen=True):
 
     id: str
     dataset: str
-    schema: dict[str, Any] | bool
+    schema: JsonObject | bool
     instances: tuple[LabelledInstance, ...]
     asked: LabelledInstance | None = None
 
@@ -384,7 +384,7 @@ def _sorted(value: Any) -> str:
 
 class _Row(Struct):
     name: str
-    schema: dict[str, Any] | bool
+    schema: JsonObject | bool
     dataset: str = ""
     instances: tuple[LabelledInstance, ...] = ()
 

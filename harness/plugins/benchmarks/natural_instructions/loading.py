@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
@@ -21,6 +21,7 @@ from harness.config import yaml_text
 from harness.datasets.catalogue import decoded, members
 from harness.datasets.rows import converted, unique
 from harness.errors import DataInvalid, cannot_read, raised_as
+from harness.records import JsonObject
 
 ABSENT = "-"  # stands for a missing field in the authors' files
 
@@ -166,10 +167,10 @@ def _list(output: str | list[str]) -> list[str]:
     return [output] if isinstance(output, str) else output
 
 
-def _from_json(path: Path) -> dict[str, Any]:
+def _from_json(path: Path) -> JsonObject:
     """Return the content of a task's JSON file, with YAML's keys."""
     try:
-        raw = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        raw = msgspec.json.decode(path.read_bytes(), type=JsonObject)
     except OSError as error:
         raise cannot_read(path, error) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -184,7 +185,7 @@ def _from_json(path: Path) -> dict[str, Any]:
     return tree
 
 
-def _from_yaml(path: Path) -> dict[str, Any]:
+def _from_yaml(path: Path) -> JsonObject:
     """Return the content of a YAML file. Raise DataInvalid for an unknown key."""
     tree = _yaml(path, "task", "It must contain at least 'instances:'.")
     converted(tree, _Task, str(path), ())
@@ -213,7 +214,7 @@ def category_of(name: str, *categories: Mapping[str, str]) -> str | None:
     return None
 
 
-def _yaml(path: Path, what: str, hint: str) -> dict[str, Any]:
+def _yaml(path: Path, what: str, hint: str) -> JsonObject:
     with raised_as(DataInvalid):
         return yaml_text.read(path, what, hint)
 
@@ -237,7 +238,7 @@ def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
         match = _ANSWERS.fullmatch(name)
         return match if match and match[1] in tasks else None
 
-    row: dict[str, Any] = {}
+    row: JsonObject = {}
     for name, content in members(archive, described):
         task, encoding, examples = described(name).groups()  # type: ignore[union-attr]
         answers = decoded(content, _Predictions, f"{archive}: {name} is not a file of answers")

@@ -35,7 +35,7 @@ from harness.plugins.benchmarks.natural_instructions.overlap import (
     rouge_l,
 )
 from harness.ports import DataTable, Metric, Task, read_paper
-from harness.records import WARNING, Instance, Message, Score
+from harness.records import WARNING, Instance, JsonObject, Message, Score
 from harness.scoring.text import Uncountable
 from harness.wording import truncated
 
@@ -132,7 +132,7 @@ class NaturalInstructionsTask(Task[InstructionItem]):
         instances: int | None = 50,
         categories: str | None = None,
         token_budget: int = encodings.GPT3_PROMPT,
-        metrics: list[dict[str, Any]] | None = None,
+        metrics: list[JsonObject] | None = None,
         *,
         data: DataFolder,
     ) -> None:

@@ -35,7 +35,16 @@ from harness.plugins.benchmarks.wildifeval.task import CATEGORIES, OTHER, named
 from harness.plugins.builders.draws import Draws
 from harness.plugins.builders.wildifeval.curation_file import FilterSection, PromptName, StageName
 from harness.prompts import Template, read, read_file
-from harness.records import Decoding, Logprobs, Message, Origin, Request, Usage, messages_hash
+from harness.records import (
+    Decoding,
+    JsonObject,
+    Logprobs,
+    Message,
+    Origin,
+    Request,
+    Usage,
+    messages_hash,
+)
 from harness.scoring.judges import TOKENS, VOTES, fenced, mean, vote, yes_probability
 
 T = TypeVar("T")
@@ -195,7 +204,7 @@ class StageCalls:
         }
 
 
-def _totals(calls: Mapping[str, tuple[Usage | None, float | None, bool]]) -> dict[str, Any]:
+def _totals(calls: Mapping[str, tuple[Usage | None, float | None, bool]]) -> JsonObject:
     usage = Usage()
     cost: float | None = 0
     n_cached = 0

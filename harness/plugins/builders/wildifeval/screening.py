@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -176,15 +176,12 @@ class Screened(Struct):
     sources: list[dict[str, str]]
 
 
-class Examined(Struct, frozen=True):
-    """A chat, and why it is dropped (empty if it is kept). A dropped chat's text is cut."""
-
-    chat: Chat
-    reason: str = ""
-    detail: str = ""
+ExaminedChat: TypeAlias = tuple[Chat, str, str]
+"""A chat, why it is dropped, and a detail (both empty if it is kept). A dropped chat's text is
+cut."""
 
 
-def examine(chats: Iterable[Chat], by: ScreenSection) -> Iterator[Examined]:
+def examine(chats: Iterable[Chat], by: ScreenSection) -> Iterator[ExaminedChat]:
     """Examine the readability, language, code and toxicity of each chat, with settings ``by``."""
     if by.language and by.language not in LANGUAGES:
         message = f"screen.language: {by.language!r} cannot be distinguished from others."
@@ -194,28 +191,23 @@ def examine(chats: Iterable[Chat], by: ScreenSection) -> Iterator[Examined]:
         yield from _examine_batch(batch, by)
 
 
-def _examine_batch(chats: Sequence[Chat], by: ScreenSection) -> Iterator[Examined]:
-    reasons = [_reason(chat, by) for chat in chats]
-    texts = []
-    for chat, (reason, _) in zip(chats, reasons, strict=True):
-        if not reason:
-            texts.append(chat.text[:LONGEST])
-    classify = CLASSIFIERS.get(by.toxicity)
-    probabilities = iter([0.0] * len(texts))
-    if classify and texts:
-        probabilities = iter(classify(texts))
-    for chat, (reason, detail) in zip(chats, reasons, strict=True):
-        if not reason:
+def _examine_batch(chats: Sequence[Chat], by: ScreenSection) -> Iterator[ExaminedChat]:
+    examined = [(chat, *_reason(chat, by)) for chat in chats]
+    texts = [chat.text[:LONGEST] for chat, reason, _ in examined if not reason]
+    classify = CLASSIFIERS.get(by.toxicity) if texts else None
+    probabilities = iter(classify(texts) if classify else [])
+    for chat, reason, detail in examined:
+        if classify and not reason:
             probability = next(probabilities)
-            if classify and probability >= by.toxic_from:
+            if probability >= by.toxic_from:
                 reason = "toxic"
                 detail = f"probability {probability:.2f}"
         if reason:
             chat = replace(chat, text=chat.text[:LONGEST_EXAMPLE])
-        yield Examined(chat, reason, detail)
+        yield chat, reason, detail
 
 
-def screen(examined: Iterable[Examined], sources: list[dict[str, str]]) -> Screened:
+def screen(examined: Iterable[ExaminedChat], sources: list[dict[str, str]]) -> Screened:
     """Drop duplicates, and chats with a reason to be dropped. Repeated ids get a suffix (``#2``).
 
     Raises:
@@ -225,20 +217,18 @@ def screen(examined: Iterable[Examined], sources: list[dict[str, str]]) -> Scree
     remaining = list[Chat]()
     texts = set[bytes]()
     ids = dict[str, int]()
-    for examined_chat in examined:
+    for chat, reason, detail in examined:
         step.before += 1
-        chat = examined_chat.chat
-        name = examined_chat.chat.id
+        name = chat.id
         while chat.id in ids:
             ids[name] += 1
             chat = replace(chat, id=f"{name}#{ids[name]}")
         ids[chat.id] = 1
         digest = hashlib.blake2b(" ".join(chat.text.split()).encode(), digest_size=16).digest()
-        reason = examined_chat.reason
         if not reason and digest in texts:
             reason = "duplicate"
         if reason:
-            step.leave_out(reason, chat.id, chat.text, examined_chat.detail)
+            step.leave_out(reason, chat.id, chat.text, detail)
         else:
             texts.add(digest)
             remaining.append(chat)

@@ -26,7 +26,7 @@ from harness.plugins.benchmarks.collie.constraints.grammar import (
     Target,
     Transformation,
 )
-from harness.records import Score
+from harness.records import JsonObject, Score
 from harness.wording import first_few, truncated
 
 LONGEST_REASON = 300  # maximum characters of a score's reason, and of each text in its details
@@ -447,7 +447,7 @@ def _left_out(base: Base, target: Target) -> Target:
     return tuple(_left_out(base, part) for part in target)
 
 
-def _details(finding: ConstraintFinding) -> dict[str, Any]:
+def _details(finding: ConstraintFinding) -> JsonObject:
     left_out = _left_out(finding.base, finding.target)
     return {
         "constraint": truncated(clause(finding.base, finding.target), LONGEST_REASON),

@@ -26,6 +26,7 @@ from harness.plugins.benchmarks.concodeeval.documents.json_text import (
     type_of,
     written,
 )
+from harness.records import JsonObject
 from harness.scoring.validators import limits
 from harness.scoring.validators.limits import UnparseableDocument, pointer, resolve
 
@@ -140,7 +141,7 @@ def _value(element: _Element, expected: Expected) -> Any:
     if kind in ("object", "array") and words:
         raise _wrong(element, f"{tag} has text ({words[:40]!r}) where only elements may be")
     if kind == "object":
-        members: dict[str, Any] = {}
+        members: JsonObject = {}
         for child in children:
             if child.key in members:
                 raise _wrong(child, f"the member {child.key[:60]!r} occurs twice")
@@ -282,7 +283,7 @@ def scalar(text: str, expected: Expected) -> Any:
     return allowed[0]
 
 
-def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
+def _flat(schemas: list[Any], root: Any) -> Iterator[JsonObject]:
     """Yield each schema that is an object, and those that it combines or refers to."""
     waiting = schemas[::-1]
     seen = set()
@@ -303,7 +304,7 @@ def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
                 waiting.extend(reversed(schema[keyword]))
 
 
-def _types(schema: dict[str, Any]) -> frozenset[str]:
+def _types(schema: JsonObject) -> frozenset[str]:
     declared = schema.get("type")
     if isinstance(declared, str):
         declared = [declared]
@@ -316,7 +317,7 @@ def _types(schema: dict[str, Any]) -> frozenset[str]:
     return frozenset(kind for kind, words in _APPLIES_TO.items() if schema.keys() & words)
 
 
-def _constants(schema: dict[str, Any]) -> list[Any]:
+def _constants(schema: JsonObject) -> list[Any]:
     constants = []
     if "const" in schema:
         constants.append(schema["const"])
@@ -325,7 +326,7 @@ def _constants(schema: dict[str, Any]) -> list[Any]:
     return constants
 
 
-def _properties(schema: dict[str, Any]) -> dict[str, Any]:
+def _properties(schema: JsonObject) -> JsonObject:
     properties = schema.get("properties")
     return properties if isinstance(properties, dict) else {}
 
