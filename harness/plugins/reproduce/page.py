@@ -176,11 +176,8 @@ def _totals(findings: Sequence[Finding]) -> list[tuple[str, list[tuple[str, int]
             if comparison := getattr(finding, reference):
                 counts[comparison.verdict] += 1
         if counts:
-            numbers: list[tuple[str, int]] = []
-            for verdict in VERDICTS:
-                if counts[verdict]:
-                    numbers.append((verdict, counts[verdict]))
-            totals.append((heading, numbers))
+            present = [verdict for verdict in VERDICTS if counts[verdict]]
+            totals.append((heading, [(str(verdict), counts[verdict]) for verdict in present]))
     return totals
 
 

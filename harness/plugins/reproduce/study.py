@@ -374,12 +374,10 @@ def look_up(attempts: AttemptTable, lookup: Lookup) -> SampleStatistic:
     chosen = tuple(lookup.group.values())
     if not lookup.mean_over:
         return statistics.get(chosen, SampleStatistic())
-    group_means = []
-    for groups, statistic in statistics.items():
-        if groups[:-1] == chosen and statistic.mean is not None:
-            group_means.append(statistic.mean)
-    n = len(group_means)
-    estimate = clustered_mean(np.array(group_means), np.arange(n))
+    in_group = [statistic for groups, statistic in statistics.items() if groups[:-1] == chosen]
+    means = [statistic.mean for statistic in in_group if statistic.mean is not None]
+    n = len(means)
+    estimate = clustered_mean(np.array(means), np.arange(n))
     return over_samples(estimate.number(0.0, 1.0), n)
 
 

@@ -68,11 +68,7 @@ def rendered(
             text, spans = unmarked(python.render(schema))
         case "natural_language":
             text, spans = unmarked(_english(schema, wording))
-    positions: Spans = {}
-    for place, _, _ in keywords(schema):
-        if place in spans:
-            positions[place] = spans[place]
-    return text, positions
+    return text, {place: spans[place] for place, _, _ in keywords(schema) if place in spans}
 
 
 def _json(value: Any, indent: str, path: str) -> str:

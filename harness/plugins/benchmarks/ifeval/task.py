@@ -163,12 +163,10 @@ class IFEvalTask(Task[IFEvalItem]):
             return "Your answer could not be checked. Please answer again, in a simpler form."
         if strict.passed:
             return "Your answer follows all instructions."
-        lines = ["Your answer does not follow these instructions yet:"]
-        for instruction in strict.details["instructions"]:
-            if not instruction["strict"]:
-                lines.append(f"- {instruction['id']}: {instruction['reason']}")
-        lines.append("Please write the whole answer again.")
-        return "\n".join(lines)
+        verdicts = strict.details["instructions"]
+        failed = [f"- {row['id']}: {row['reason']}" for row in verdicts if not row["strict"]]
+        opening = "Your answer does not follow these instructions yet:"
+        return "\n".join([opening, *failed, "Please write the whole answer again."])
 
     def reference(self, instance: One) -> str | None:
         """Return an answer that passes, or None if the row has none."""

@@ -225,10 +225,8 @@ def example_pools(
     for index in chosen:
         entry = task.entries[index]
         answers[entry.input.strip()].update(map(bare, entry.outputs))
-    others = []
-    for index, entry in enumerate(task.entries):
-        if index not in chosen:
-            others.append(Example(entry.input, entry.outputs[0]))
+    unused = [entry for index, entry in enumerate(task.entries) if index not in chosen]
+    others = [Example(entry.input, entry.outputs[0]) for entry in unused]
 
     def harmless(example: Example) -> bool:
         return bare(example.output) not in answers.get(example.input.strip(), ())

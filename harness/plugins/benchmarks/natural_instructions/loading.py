@@ -170,11 +170,10 @@ def _list(output: str | list[str]) -> list[str]:
 def _from_json(path: Path) -> JsonObject:
     """Return the content of a task's JSON file, with YAML's keys."""
     try:
-        raw = msgspec.json.decode(path.read_bytes(), type=JsonObject)
+        content = path.read_bytes()
     except OSError as error:
         raise cannot_read(path, error) from None
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise DataInvalid(f"{path}: not JSON ({error}).") from None
+    raw = decoded(content, JsonObject, f"{path}: not JSON")
     examples = raw.get("Examples")
     if isinstance(examples, dict):
         raw |= examples

@@ -112,9 +112,8 @@ def build(
             "counts": counts,
         }
         n = len(items)
-        rows = []
-        for item, findings in zip(items, audited, strict=True):
-            rows.append(item.row(findings.near_misses))
+        pairs = zip(items, audited, strict=True)
+        rows = [item.row(findings.near_misses) for item, findings in pairs]
         text = report(structures, yields, items, audited)
         card = rendered("collie/card.md.j2", name=out.name, facts=facts, instances=n)
         texts = {CARD: card, REPORT: text}

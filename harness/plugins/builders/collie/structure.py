@@ -343,9 +343,9 @@ def read_structure(raw: Any, where: str = "the structure") -> Structure:
     """Return the structure that parsed YAML defines."""
     grammar.refuse_excess(raw, where)
     file = validated(_File, raw, where)
-    constraints = []
-    for plain in _expanded(file.constraint, f"{where}, constraint"):
-        constraints.append(grammar.read_constraint(plain, f"{where}, constraint"))
+    place = f"{where}, constraint"
+    variants = _expanded(file.constraint, place)
+    constraints = [grammar.read_constraint(plain, place) for plain in variants]
     rules = _rules(constraints[0], file.targets, f"{where}, targets")
     for constraint in constraints:
         specimens = _specimens(constraint, rules, where)

@@ -99,10 +99,9 @@ def beyond(schema: Schema, keyword: str, draws: Draws) -> list[int | float]:
     if keyword.endswith("aximum"):
         first = bound + -bound % step
         away = step
-    numbers = [bound]
-    for steps in (0, 1, draws.integer(2, 6), 100):
-        numbers.append(first + away * steps)
-    return list(map(number, numbers))
+    distances = (0, 1, draws.integer(2, 6), 100)
+    beyond_bound = [first + away * steps for steps in distances]
+    return list(map(number, [bound, *beyond_bound]))
 
 
 def no_multiples(schema: Schema, draws: Draws) -> list[int | float]:

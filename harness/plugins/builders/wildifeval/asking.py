@@ -233,10 +233,7 @@ def top_share(
     >>> top_share({"a": 0.9, "b": 0.1, "c": 0.4, "d": None}, 0.3, seed=0)
     ({'a'}, 0.9)
     """
-    decided = {}
-    for name, probability in probabilities.items():
-        if probability is not None:
-            decided[name] = probability
+    decided = {name: value for name, value in probabilities.items() if value is not None}
     if not decided:
         return set(), 0.0
     n = max(1, round(share * len(decided)))

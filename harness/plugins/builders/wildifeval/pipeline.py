@@ -115,10 +115,8 @@ class _ModelStages:
     async def without_toxic(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step]:
         probabilities = await self._probabilities("toxicity", "toxic", chats)
         limit = self._curation.screen.toxic_from
-        plain = set()
-        for name, toxic in probabilities.items():
-            if toxic is not None and toxic < limit:
-                plain.add(name)
+        toxic = {name for name, value in probabilities.items() if value is None or value >= limit}
+        plain = probabilities.keys() - toxic
         return _split(chats, probabilities, plain, "toxicity", "toxic")
 
     async def constrained(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step, float]:
@@ -161,9 +159,10 @@ class _ModelStages:
         for task in tasks:
             for constraint in task.constraints:
                 texts.setdefault(sameness(constraint.text), constraint.text)
-        prompts = {}
-        for number, text in enumerate(texts.values(), start=1):
-            prompts[f"constraint {number}"] = self._prompt("category", constraint=text)
+        prompts = {
+            f"constraint {number}": self._prompt("category", constraint=text)
+            for number, text in enumerate(texts.values(), start=1)
+        }
         numbers = asking.numbering(self._prompts.text("category", constraint=""), CATEGORIES)
         read = partial(asking.category, numbers=numbers)
         labels = await self._labels("categories", prompts, read)
@@ -204,9 +203,7 @@ class _ModelStages:
         """Return the domain of each task ("" if the reply gives none of ``names``)."""
         # The names were written by a model: put each on one line, without tags.
         listed = [" ".join(name.split()).replace("<", "&lt;") for name in names]
-        prompts = {}
-        for task in tasks:
-            prompts[task.id] = self._prompt("domain", message=task.task, domains=listed)
+        prompts = {t.id: self._prompt("domain", message=t.task, domains=listed) for t in tasks}
         listing = self._prompts.text("domain", message="", domains=listed).replace("&lt;", "<")
         read = partial(asking.chosen, names=names, numbers=asking.numbering(listing, names))
         labels = await self._labels("domains", prompts, read)

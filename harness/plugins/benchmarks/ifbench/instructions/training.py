@@ -86,7 +86,7 @@ def repeat_phrase(text: str, phrase: str, small_n: int, *, corrected: bool = Fal
     for place, changed in enumerate(changes, 1):
         problem = f"repetition {place} does not change exactly one word"
         require(changed in allowed, problem)
-    last_is_changed = not changes or changes[-1] == 1
+    last_is_changed = changes[-1:] in ([], [1])
     require(last_is_changed, "the last repetition of the phrase has no changed word")
 
 
