@@ -18,8 +18,18 @@ from harness.records import JsonObject
 
 # The official classes that correspond to the grammar.
 CLASSES = {
-    *("All", "And", "Or", "Constraint", "InputLevel", "TargetLevel", "Relation", "Reduction"),
-    *("Count", "Position", "ForEach", "Max"),
+    "All",
+    "And",
+    "Or",
+    "Constraint",
+    "InputLevel",
+    "TargetLevel",
+    "Relation",
+    "Reduction",
+    "Count",
+    "Position",
+    "ForEach",
+    "Max",
 }
 
 MODULE = "collie.constraints"
@@ -27,9 +37,19 @@ MAX_BYTES = 8 * 2**20  # maximum size of a pickle
 
 # By group number in the file (there is no c13): the structure's name in the paper.
 STRUCTURES = {
-    **{"c01": "word01", "c02": "word02", "c03": "word03", "c04": "sent01", "c05": "sent02"},
-    **{"c06a": "sent03", "c07": "sent04", "c08": "para01", "c09": "para02", "c10": "para03"},
-    **{"c11": "para04", "c12": "para05", "c14": "pass01"},
+    "c01": "word01",
+    "c02": "word02",
+    "c03": "word03",
+    "c04": "sent01",
+    "c05": "sent02",
+    "c06a": "sent03",
+    "c07": "sent04",
+    "c08": "para01",
+    "c09": "para02",
+    "c10": "para03",
+    "c11": "para04",
+    "c12": "para05",
+    "c14": "pass01",
 }
 
 

@@ -16,12 +16,20 @@ from harness.plugins.benchmarks.concodeeval.schema import Schema, marked, pointe
 from harness.records import JsonObject
 
 TYPES = {
-    **{"string": "str", "number": "float", "integer": "int", "boolean": "bool"},
-    **{"null": "None", "array": "list", "object": "dict"},
+    "string": "str",
+    "number": "float",
+    "integer": "int",
+    "boolean": "bool",
+    "null": "None",
+    "array": "list",
+    "object": "dict",
 }
 
 _NUMBER = {
-    **{"minimum": "ge", "exclusiveMinimum": "gt", "maximum": "le", "exclusiveMaximum": "lt"},
+    "minimum": "ge",
+    "exclusiveMinimum": "gt",
+    "maximum": "le",
+    "exclusiveMaximum": "lt",
     "multipleOf": "multiple_of",
 }
 ARGUMENTS: dict[str, dict[str, str]] = {  # by type and keyword: the argument of ``Field``

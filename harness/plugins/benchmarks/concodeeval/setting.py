@@ -123,7 +123,10 @@ def _schema(row: Row, where: str) -> SchemaRow:
 
 _PAPER = "Kammakomati et al. 2024, arXiv 2407.03387"
 NAMES: Mapping[Representation | Format, str] = {  # their names in prompts
-    **{"json": "JSON", "yaml": "YAML", "xml": "XML", "python": "Python"},
+    "json": "JSON",
+    "yaml": "YAML",
+    "xml": "XML",
+    "python": "Python",
     "natural_language": "natural language",
 }
 FOLDER = "concodeeval"

@@ -45,8 +45,9 @@ Verdicts = Literal["strict", "official"]
 DECLARED = "declared"
 JSON = "json"
 COMPLIANT = "compliant"
-OVER, UNDER = "over_constrained", "under_constrained"
-"""Names of the scores for copied instances (`JSONSchemaBenchTask.score`)."""
+# Names of the scores for copied instances (`JSONSchemaBenchTask.score`).
+OVER = "over_constrained"
+UNDER = "under_constrained"
 
 ALWAYS_REFUSED = frozenset({"ipv4", "ipv6", "uuid"})
 """Formats (of JSON Schema's keyword ``format``) in which the official verdicts accept no value."""

@@ -167,7 +167,12 @@ def letters_in(parser: Parser, text: str) -> str | None:
 NAMES = Path(__file__).with_name("names.txt")
 FIRST_NAMES = tuple(NAMES.read_text("utf-8").split())  # ours; questions are drawn from these
 IGNORED = (  # keys of a recorded answer that are not used here
-    *("response", "correct", "predict", "parsed_result", "strict_regex", "flexible_regex"),
+    "response",
+    "correct",
+    "predict",
+    "parsed_result",
+    "strict_regex",
+    "flexible_regex",
     "input_prompt",
 )
 
@@ -262,7 +267,8 @@ PAPER_EXAMPLE = PromptExample(
     LetterQuestion(
         "paper",  # worded differently from `asked`
         'Take the last letters of the words in "Elon Musk" and concatenate them.',
-        *(("Elon", "Musk"), "nk"),
+        ("Elon", "Musk"),
+        "nk",
     ),
     'Answer: The last letter of "Elon" is "n". The last letter of "Musk" is "k". '
     'Concatenating them is "nk".. The answer is nk.',

@@ -180,7 +180,8 @@ GPT3_PROMPT = 2048 - 16  # maximum tokens of a prompt for the authors' model; 16
 ASCII_PER_TOKEN = 3.5
 OTHER_BYTES_PER_TOKEN = 1.5  # other characters have two to four bytes, often in a single token
 
-KEPT, SPREAD = 60, 100  # see `evaluated`
+KEPT = 60  # see `evaluated`
+SPREAD = 100
 
 
 class InstructionItem(Struct, frozen=True):

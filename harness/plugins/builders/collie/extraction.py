@@ -41,7 +41,9 @@ from harness.plugins.builders.draws import Draws, hashed
 from harness.ports import Filter
 from harness.records import Document, JsonObject
 
-TOO_LONG, EMPTY = "too long", "empty"  # reasons for dropping text, besides the filters' names
+# Reasons for dropping text, besides the filters' names.
+TOO_LONG = "too long"
+EMPTY = "empty"
 ENOUGH = 4  # sentences to split per sentence to keep: splitting a whole book takes long
 MOST_PROBLEMS = 10  # maximum unreadable documents to list
 

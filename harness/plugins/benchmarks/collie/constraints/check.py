@@ -36,7 +36,6 @@ from harness.plugins.benchmarks.collie.constraints.grammar import (
     MeasureOp,
     Min,
     Position,
-    Reduction,
     Relation,
     Specification,
     Target,
@@ -172,14 +171,6 @@ Observed: TypeAlias = "int | str | tuple[Observed, ...] | None"
 
 _MARKS = string.punctuation + " "
 _ORDERS = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
-_REDUCTIONS: dict[Reduction, Callable[[int, int, int], bool]] = {
-    "all": lambda n_met, total, number: n_met == total,
-    "any": lambda n_met, total, number: n_met > 0,
-    "none": lambda n_met, total, number: n_met == 0,
-    "at least": lambda n_met, total, number: n_met >= number,
-    "at most": lambda n_met, total, number: n_met <= number,
-    "exactly": lambda n_met, total, number: n_met == number,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,8 +241,21 @@ def satisfied(base: Base, observed: Observed, target: Target) -> bool:
     verdicts = outcomes(base, observed, target)
     if verdicts is None:
         return False
-    is_met = _REDUCTIONS[base.reduction]
-    return is_met(sum(verdicts), len(verdicts), base.reduction_value or 0)
+    n_met = sum(verdicts)
+    number = base.reduction_value or 0
+    match base.reduction:
+        case "all":
+            return n_met == len(verdicts)
+        case "any":
+            return n_met > 0
+        case "none":
+            return n_met == 0
+        case "at least":
+            return n_met >= number
+        case "at most":
+            return n_met <= number
+        case "exactly":
+            return n_met == number
 
 
 def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | None:

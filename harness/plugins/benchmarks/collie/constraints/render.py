@@ -30,14 +30,18 @@ from harness.records import JsonObject, Score
 from harness.wording import first_few, truncated
 
 LONGEST_REASON = 300  # maximum characters of a score's reason, and of each text in its details
-LONGEST_TEXT, MOST_VALUES = 60, 8
-"""Maximum characters of a string, and maximum items of a list, in a score's details and reason."""
+LONGEST_TEXT = 60  # maximum characters of a string in a score's details and reason
+MOST_VALUES = 8  # maximum items of a list there
 _NUMBER = 9_876_543_210
 """Stands for any number in `_kind`, which replaces it by N. Above 1, so that units are plural."""
 
 AMOUNT = {
-    **{"==": "exactly", "!=": "not exactly", ">=": "at least", "<=": "at most"},
-    **{"<": "less than", ">": "more than"},
+    "==": "exactly",
+    "!=": "not exactly",
+    ">=": "at least",
+    "<=": "at most",
+    "<": "less than",
+    ">": "more than",
 }
 _RELATION = {relation: f"to be {amount}" for relation, amount in AMOUNT.items()}
 _RELATION |= {"==": "to be", "!=": "not to be", "in": "to contain", "not in": "not to contain"}

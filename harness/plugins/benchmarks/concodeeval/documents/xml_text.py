@@ -30,8 +30,15 @@ from harness.records import JsonObject
 from harness.scoring.validators import limits
 from harness.scoring.validators.limits import UnparseableDocument, pointer, resolve
 
-TYPES = {"dict": "object", "list": "array", "str": "string", "int": "integer", "float": "number"}
-TYPES |= {"bool": "boolean", "null": "null"}
+TYPES = {
+    "dict": "object",
+    "list": "array",
+    "str": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "null": "null",
+}
 """The accepted values of ``type`` (json2xml's), with JSON Schema's names for them."""
 _TYPES = TYPES | {name: name for name in TYPES.values()}
 _NAME = re.compile(r"(?![xX][mM][lL])[A-Za-z_][A-Za-z0-9_.-]*")
@@ -387,8 +394,15 @@ DECLARATION = '<?xml version="1.0" ?>'
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # Parsers turn carriage returns into line feeds, and both into blanks in attributes.
 _ESCAPES = str.maketrans(
-    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
-    | {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"}
+    {
+        "&": "&amp;",
+        "<": "&lt;",
+        ">": "&gt;",
+        '"': "&quot;",
+        "\r": "&#13;",
+        "\n": "&#10;",
+        "\t": "&#9;",
+    }
 )
 
 
@@ -454,7 +468,12 @@ class XmlWriter:
 
 
 _NAMES: dict[type, str] = {  # of the types in ``type``; booleans come before integers
-    **{dict: "dict", list: "list", tuple: "list", bool: "bool", str: "str", int: "int"},
+    dict: "dict",
+    list: "list",
+    tuple: "list",
+    bool: "bool",
+    str: "str",
+    int: "int",
     type(None): "null",
 }
 

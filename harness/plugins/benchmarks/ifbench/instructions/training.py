@@ -32,7 +32,8 @@ from harness.scoring.text import words as words_in_any_script
 
 CHECKS = Checks()
 
-_DOT, _END = "\ue000", "\ue001"  # a dot that ends no sentence; the end of a sentence
+_DOT = "\ue000"  # a dot that ends no sentence
+_END = "\ue001"  # the end of a sentence
 _STARTERS = (
     r"(Mr|Mrs|Ms|Dr|Prof|Capt|Cpt|Lt|He\s|She\s|It\s|They\s|Their\s|Our\s|We\s|But\s|However\s"
     r"|That\s|This\s|Wherever)"
