@@ -356,10 +356,6 @@ class ChoiceExtraction(OptionNames):
                 or _SAME_AS.match(text, end) is not None
                 or text.startswith((")", "]"), end - 1)  # B) Paris is right
             )
-            if second and DENIED.match(text, second_end):
-                return "", start
-            is_closed = _CLOSED.match(text, second_end) or _SAME_AS.match(text, end)
-            is_closed = is_closed or text.startswith((")", "]"), end - 1)  # B) Paris is right
             if second and (second == letter or is_closed):
                 letters.append(second)
                 end = second_end
