@@ -211,7 +211,7 @@ _SENTENCE_BREAK = re.compile(r"[.!?;][*_)\"'\u201d]*\s+|\n|[\u3002\uff01\uff1f]"
 _WHOLE_SENTENCE = re.compile(r"(?:[^.!?\n\u3002]|[.](?=\w))+[.!?\u3002)\"*_]*")
 _TURN = re.compile(  # what follows is stated by the text itself
     r"\b(?:but|however|yet|whereas|actually|in\s+(?:fact|truth|reality)|so(?!\s+(?:that|many|much|long|far))|therefore|thus|hence"
-    r"|instead|while|although|though)\b|:\s+(?=(?:the|my)\s+(?:\w+\s+)?answer\b)",
+    r"|instead|while|although|though)\b|:\s+(?=[^:\n=]*=)|:\s+(?=(?:the|my)\s+(?:\w+\s+)?answer\b)",
     re.I,
 )
 _OTHERS = (
@@ -219,7 +219,7 @@ _OTHERS = (
     r"|opponents|skeptics|scholars|textbooks|sources|you|one|nobody|no\s+one)"
 )
 _ADVERBS = (
-    r"(?:(?:would|will|might|may|can|could|should|has|have|had|often|sometimes|usually|always|once|used\s+to|then|also|still|now|long"
+    r"(?:(?:would|will|might|may|could|should|has|have|had|often|sometimes|usually|always|once|used\s+to|then|also|still|now|long"
     r"|tend\s+to|like\s+to|be\s+tempted\s+to|even|\w+ly)\s+)*"
 )
 _THINKS = (
@@ -370,11 +370,12 @@ def is_remark(text: str, start: int, end: int) -> bool:
         start: The start of the statement.
         end: The end of its introduction.
     """
-    before = _TURN.split(unmarked(_sentence_before(text, start)))[-1]
+    before = unmarked(_sentence_before(text, start))
+    introduction = _TURN.split(before + unmarked(text[start:end]))[-1]
     rest = _TURN.split(unmarked(_sentence(text, start)))[0]
-    if _ATTRIBUTED.search(before + unmarked(text[start:end])) or _ATTRIBUTED_AFTER.search(rest):
+    if _ATTRIBUTED.search(introduction) or _ATTRIBUTED_AFTER.search(rest):
         return True
-    sentence = before + rest
+    sentence = _TURN.split(before)[-1] + rest.partition(" (")[0]
     return bool(_CONDITION.search(sentence) and _CONDITIONALLY.search(sentence))
 
 

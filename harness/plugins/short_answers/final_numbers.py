@@ -95,8 +95,12 @@ def _refuse_other_statements(text: str, first_digit: int, last_digit: int) -> No
         first_digit: The start of the number.
         last_digit: The end of the number.
     """
-    for match in _ANNOUNCED_NUMBER.finditer(unmarked(text)):
-        if match.start() <= first_digit < match.end() and is_aside(match.string, match):
+    has_others = _DIGIT.search(text, 0, first_digit) is not None
+    plain_text = unmarked(text)
+    announcements = [*ANSWER.finditer(plain_text, 0, first_digit)]
+    for match in _ANNOUNCED_NUMBER.finditer(plain_text):
+        is_last = announcements and announcements[-1].start() == match.start()
+        if is_last and first_digit < match.end() and is_aside(plain_text, match):
             raise Unparseable("The last number of the answer belongs to no answer.")
     if _ENDS_IN_WORDS.search(text, last_digit):
         raise Unparseable("The answer concludes with words instead of a number.")
@@ -109,11 +113,8 @@ def _refuse_other_statements(text: str, first_digit: int, last_digit: int) -> No
     before = text[start:first_digit]
     if _OF_NUMBER.search(before):
         raise Unparseable("The last number of the answer is what a part is of.")
-    if (
-        _HYPOTHESIS.match(before)
-        or _UNSOLVED.search(before)
-        or is_remark(text, first_digit, last_digit)
-    ):
+    is_remarked = has_others and is_remark(text, first_digit, last_digit)
+    if is_remarked or _HYPOTHESIS.match(before) or _UNSOLVED.search(before):
         raise Unparseable("The last number of the answer belongs to no answer.")
     if _ASKED.match(text, last_digit):
         raise Unparseable("The answer ends with a question.")
