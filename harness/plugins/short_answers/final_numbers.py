@@ -46,9 +46,11 @@ from harness.scoring.conclusions import (
 from harness.scoring.patterns import Take
 
 LONGEST_WORD = 5  # characters of a short statement in a script without spaces
+MOST_PROOFS = 20  # remarks before a proof that is compared with the result
 LONGEST_END = 400  # characters of the end of a reply in which rivals are looked for
 
 _DIGIT = re.compile(r"\d")
+_BLANK_LINES = re.compile(r"\n(?:[ \t]*+\n){2,}+")  # which would make searches quadratic
 _WORD = re.compile(r"[^\W\d_]{2}")
 
 
@@ -62,7 +64,7 @@ def read_number(text: str, take: Take) -> Decimal:
     """
     if take == "first":
         return first_or_last(without_list_marks(text), take)
-    text = without_struck_out(text)
+    text = _BLANK_LINES.sub("\n\n", without_struck_out(text))
     turn = first_turn(text, lambda before: _DIGIT.search(before) is not None)
     is_continued = len(turn) < len(text)
     conclusion = _conclusion(turn)
@@ -317,10 +319,10 @@ def _conclusion(text: str) -> _Conclusion:
         return _Conclusion(text, opening.end(), results[-1:])
     start = announcements[-1].end() if announcements else 0
     is_named = _NAMED_END.search(text[-LONGEST_SENTENCE:]) is not None
-    remarks = []
+    remarks: list[int] = []
     for match in _REMARK.finditer(plain_text, start):
         is_proof = match["proof"] is not None and not (match["insertion"] and is_named)
-        if is_proof and _is_verified(text, match):
+        if is_proof and len(remarks) < MOST_PROOFS and _is_verified(text, match):
             return _Conclusion(text, match.start(), (), is_announced=False)
         if is_proof or match["check"] or announcements:
             remarks.append(match.start())
@@ -445,7 +447,8 @@ _IS_THE_ANSWER = re.compile(  # 45 is the answer
 )
 _BEFORE_ASIDE = re.compile(r"([^\w\s(]?\d[^\s()]*)[^\d()]*\n\s*\n\W*\([^()]*\d[^()]*\)\W*\Z")
 _TOTAL_LINE = re.compile(  # Total: 72
-    r"^\W*(?:\w+\s+)?(?:total|result|sum)(?:\s+\w+){0,2}\W*[:=][\s*_]*([^\w\s]?\d[\d,]*(?:\.\d+)?)\W*(?:\w+\W*)?$",
+    r"^[^\w\n]*(?:\w+[^\S\n]+)?(?:total|result|sum)(?:[^\S\n]+\w+){0,2}[^\w\n]*[:=][ \t*_]*"
+    r"([^\w\s]?\d[\d,]*(?:\.\d+)?)[^\w\n]*(?:\w+[^\w\n]*)?$",
     re.I | re.M,
 )
 _BOLD_TAG = re.compile(r"__|</?(?:b|strong)>", re.I)
