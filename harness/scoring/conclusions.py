@@ -276,6 +276,7 @@ _OWN = re.compile(  # the words before an announcement, or with it, that is the 
 
 _LATIN_WORD = re.compile(r"[A-Za-z]{2}")
 _NAMED = re.compile(r"\bthe\s+\w+\s+\Z", re.I)
+_OWN_VERB = re.compile(r"(?:I|we|it)\b", re.I)
 _PARTLY = re.compile(r"\b(?:to|of|for)\s+(?:part|step|the\s+(?:first|second|other))\b", re.I)
 
 
@@ -312,7 +313,7 @@ def statements(text: str, announced: re.Pattern[str] = ANSWER) -> list[Statement
             continue
         if _CONDITIONALLY.search(match[0]) and _hypothesis(text, match.start()):
             continue  # as in "If it were red, I would pick B"
-        if is_remark(text, match.start(), match.end()):
+        if _OWN_VERB.match(match[0]) and is_remark(text, match.start(), match.end()):
             continue
         stated = _sentence(text, match.end())
         binding = _LETTER.fullmatch(stated) is not None

@@ -97,12 +97,18 @@ def _refuse_other_statements(text: str, first_digit: int, last_digit: int) -> No
         first_digit: The start of the number.
         last_digit: The end of the number.
     """
-    has_others = _DIGIT.search(text, 0, first_digit) is not None
+    earlier_digits = [digit.end() for digit in _DIGIT.finditer(text, 0, first_digit)]
+    has_others = bool(earlier_digits)
+    before = text[: max(earlier_digits, default=0)]
+    number = text[first_digit:last_digit]
+    is_repeated = before.endswith(number) and not before.removesuffix(number)[-1:].isalnum()
     plain_text = unmarked(text)
     announcements = [*ANSWER.finditer(plain_text, 0, first_digit)]
     for match in _ANNOUNCED_NUMBER.finditer(plain_text):
         is_last = announcements and announcements[-1].start() == match.start()
-        if is_last and first_digit < match.end() and is_aside(plain_text, match):
+        if is_repeated or not is_last or first_digit >= match.end():
+            continue
+        if is_aside(plain_text, match):
             raise Unparseable("The last number of the answer belongs to no answer.")
     if _ENDS_IN_WORDS.search(text, last_digit):
         raise Unparseable("The answer concludes with words instead of a number.")
@@ -448,7 +454,7 @@ _IS_THE_ANSWER = re.compile(  # 45 is the answer
 _BEFORE_ASIDE = re.compile(r"([^\w\s(]?\d[^\s()]*)[^\d()]*\n\s*\n\W*\([^()]*\d[^()]*\)\W*\Z")
 _TOTAL_LINE = re.compile(  # Total: 72
     r"^[^\w\n]*(?:\w+[^\S\n]+)?(?:total|result|sum)(?:[^\S\n]+\w+){0,2}[^\w\n]*[:=][ \t*_]*"
-    r"([^\w\s]?\d[\d,]*(?:\.\d+)?)[^\w\n]*(?:\w+[^\w\n]*)?$",
+    r"([^\w\s]?\d[\d,]*(?:\.\d+)?)[^\w\n]*(?:[^\W\d_]+[^\w\n]*)?$",
     re.I | re.M,
 )
 _BOLD_TAG = re.compile(r"__|</?(?:b|strong)>", re.I)

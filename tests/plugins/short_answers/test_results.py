@@ -195,6 +195,8 @@ def test_a_proof_of_the_number_before_it_changes_nothing(reply: str) -> None:
         "**Answer:** 42\n\n*Note: rounded to 2 decimals*",
         "**42**\n\nLet me know if you'd like to see the 3 steps!",
         "The answer is 42. Some would say 15.",
+        "So she paid $42.\n\n**Alternative Answer:**\nThe total is $42.",
+        "```python\nresult = 6 * 7\n```\n\nThis will output `42`, as 6 * 7 = 42.",
         "The answer is 42. A common mistake is to answer 15.",
     ],
 )
