@@ -105,8 +105,8 @@ def _unequal_cells(study: Study, findings: Sequence[Finding]) -> Iterator[Table 
     exhibits = {exhibit.name: exhibit for exhibit in study.exhibits}
     unequal = []
     for finding in findings:
-        verdicts = [comparison.verdict for _, comparison in finding.comparisons()]
-        if not set(UNEQUAL).isdisjoint(verdicts):
+        verdicts = {comparison.verdict for _, comparison in finding.comparisons()}
+        if verdicts.intersection(UNEQUAL):
             unequal.append(finding)
     if not unequal:
         return

@@ -44,6 +44,7 @@ from harness.store.run_folder import RunFolder
 from harness.store.runs import in_run_name
 from harness.terminal.console import say, show
 from harness.terminal.display import Display
+from harness.user_code import files_sha256
 
 RECORD_VERSION = 2  # 1: a published value was the number in the paper or the code's result
 
@@ -259,9 +260,7 @@ def facts(study_record: StudyRecord) -> dict[str, str]:
 
 def code_sha256() -> str:
     """Return the SHA-256 hash (hex digits) of the harness's own code."""
-    root = Path(harness.__file__).parent
-    hashes = [hashlib.sha256(path.read_bytes()).digest() for path in sorted(root.rglob("*.py"))]
-    return hashlib.sha256(b"".join(hashes)).hexdigest()
+    return files_sha256(sorted(Path(harness.__file__).parent.rglob("*.py")))
 
 
 def _replies(folder: RunFolder) -> Replies:

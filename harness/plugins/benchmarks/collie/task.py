@@ -14,7 +14,7 @@ from __future__ import annotations
 import string
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeAlias, get_args
 
@@ -298,7 +298,8 @@ class ConstraintChecker(MayCountWords):
         The score has no value if the units of the text cannot be counted.
         """
         try:
-            return score(check(self.specification, comparable(text), _units()))
+            units = splitter(kind=UnicodeSplitter)
+            return score(check(self.specification, comparable(text), units))
         except Uncountable as error:
             return error.score()
 
@@ -311,8 +312,3 @@ def _composed(raw: Any) -> Any:
     if isinstance(raw, list):
         return [_composed(value) for value in raw]
     return raw
-
-
-@cache
-def _units() -> UnicodeSplitter:
-    return UnicodeSplitter.of(splitter())

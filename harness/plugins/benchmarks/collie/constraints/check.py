@@ -94,11 +94,6 @@ class UnicodeSplitter(Splitter):
     Splitting raises `Uncountable` if there are no rules for the text's script.
     """
 
-    @classmethod
-    def of(cls, english: Splitter) -> UnicodeSplitter:
-        """Return a splitter that splits English text like another one."""
-        return cls(english._sentences, english._word_tokens)
-
     def _split(self, text: str, unit: Unit) -> tuple[str, ...]:
         if unit in ("word", "sentence") and has_other_scripts(text):
             if unit == "word":
@@ -112,11 +107,11 @@ def _bared(units: Iterable[str]) -> tuple[str, ...]:
 
 
 @cache
-def splitter(nltk_data: Path | None = None) -> Splitter:
+def splitter(nltk_data: Path | None = None, kind: type[Splitter] = Splitter) -> Splitter:
     """Return a splitter that uses `punkt.best`, which also searches the folder ``nltk_data``."""
     from harness.plugins.benchmarks import punkt  # the import of NLTK takes 0.4 s
 
-    return Splitter(punkt.best(nltk_data), punkt.word_tokens)
+    return kind(punkt.best(nltk_data), punkt.word_tokens)
 
 
 # A shortcut for the words of plain English text, with exactly NLTK's results, as the tests confirm.
