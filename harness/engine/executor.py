@@ -35,7 +35,6 @@ from harness.engine.run_files import with_own_rows
 from harness.engine.samples import SampleRunner
 from harness.engine.session import (
     Session,
-    count_unrecorded,
     open_session,
     rare_collections,
     work_off,
@@ -468,7 +467,7 @@ class _SessionWork:
         gc.collect()  # frees memory for reading the attempts
         manifest.end(ended, problem)
         if self._lost or UNRECORDED in folder.read_manifest():
-            manifest.add({UNRECORDED: count_unrecorded(self._session, folder)})
+            manifest.add({UNRECORDED: self._session.unrecorded(folder)})
         if self._lost:
             lacking = {*self._unrestored}
             if JUDGEMENTS in self._lost and lacks_judgements(folder):
