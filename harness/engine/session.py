@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import logging
 import time
 from collections import Counter, defaultdict
@@ -532,8 +531,6 @@ class _PaidByRuns:
 
 T = TypeVar("T")
 
-OBJECTS_BETWEEN_COLLECTIONS = 50_000
-
 
 async def work_off(
     items: Iterator[T], work: Callable[[T], Awaitable[None]], *, workers: int, stop: Stop
@@ -564,24 +561,3 @@ async def work_off(
             group.create_task(pull())
     if first is not None:
         raise first
-
-
-@contextlib.contextmanager
-def rare_collections() -> Iterator[None]:
-    """Collect cyclic garbage less often within a ``with`` block.
-
-    With Python's default threshold, nearly all collections found nothing, but took a third of a
-    run's CPU time. Objects that exist already are not examined, which would take 0.1 s.
-    """
-    before = gc.get_threshold()
-    is_frozen = gc.get_freeze_count() > 0
-    if before[0]:  # 0 means never
-        gc.set_threshold(max(before[0], OBJECTS_BETWEEN_COLLECTIONS), *before[1:])
-    if not is_frozen:
-        gc.freeze()
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        if not is_frozen:
-            gc.unfreeze()
