@@ -584,7 +584,7 @@ _DENIED_AFTER = re.compile(  # directly after a number
     rf"(?:[^\S\n]?[^\W\d_]{{1,12}})?[^\w\n?:,(≠{CROSSES}\u2013\u2014-]{{0,6}}(?:"
     r"(?:,\s*(?:(?:which|that|but\s+(?:this|that|it))\s+)?)?(?:"
     r"(?:is|was|seems|looks|(?:must|would|has\s+to)\s+be)\s+(?:\w+ly\s+|of\s+course\s+)?"
-    rf"(?:{_WRONG}|not\s+(?:the|my|it|right|correct|possible|valid|true)|off\b|too\s+(?:high|low|large|small|big)"
+    rf"(?:{_WRONG}|not\s+(?:the|my|it|right|correct|possible|valid|true)|off\b|too\s+(?:high|low|large|small|big|many|few|much)"
     r"|an?\s+(?:\w+\s+)?(?:distractor|trap|mistake|error))\b"
     r"|(?:is|was|does|did|can|could)(?:n['\u2019]?t|\s?not)\s+(?:be|it|right|correct|the|work|fit|satisfy|hold|match|make|apply|count)\b"
     r"|makes?\s+no\s+sense\b"
