@@ -24,6 +24,7 @@ from harness.scoring.conclusions import (
     is_own,
     is_quoted,
     is_retracted,
+    is_sample,
     is_withdrawn,
     plain,
     statements,
@@ -84,6 +85,9 @@ _ON_CONDITION = re.compile(
     re.IGNORECASE,
 )
 """Matches what follows a number in a remark on the scale: a score of 10 is reserved for …"""
+_HYPOTHESIS = re.compile(  # before a score: If the last sentence were removed,
+    r"(?:\A|[.!?\n])[^\w.!?\n]*(?:if(?!\s+I\b)|had)\b[^.!?\n]{0,200},[^.!?\n]{0,40}\Z", re.I
+)
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|\n|(?=\()")
 _SENTENCE = re.compile(r"(?:[^.!?\n]|\.(?=\d))+")
 _ANY_NUMBER = re.compile(r"(?<![\w.])[0-9]+(?:\.[0-9]+)?(?!\w)")
@@ -194,6 +198,8 @@ class NumberJudge(PromptJudge):
         number = _RATING.match(text, start) if start >= 0 else None
         clause = _CONJUNCTION.split(text[: match.start()][-LONGEST_CLAUSE:])[-1]
         if is_quoted(text, match.start()) or is_withdrawn(clause, len(clause)):
+            return None
+        if is_sample(text, match.start()) or _HYPOTHESIS.search(text[: match.start()]):
             return None
         if number is None or _ANY_SCORE.search(clause) or _ON_CONDITION.match(text, end):
             return None

@@ -30,6 +30,7 @@ from harness.scoring.conclusions import (
     first_turn,
     is_doubtful,
     is_remark,
+    is_sample,
     is_withdrawn,
     plain,
     statements,
@@ -432,7 +433,8 @@ class ChoiceExtraction(OptionNames):
         start = text.rfind("\n") + 1
         label, colon, value = text[start:].rpartition(":")
         match = _LETTER.fullmatch(value.strip(" .。"))
-        if colon and match is not None and not _is_other_label(label.strip()):
+        is_other = _is_other_label(label.strip()) or is_sample(text, start + len(label))
+        if colon and match is not None and not is_other:
             letter = match[1].upper()
             yield start, letter if letter in self._letters else ""
 
@@ -457,6 +459,8 @@ class ChoiceExtraction(OptionNames):
         match = _LETTER.match(text)
         if match is None or match[1] not in self._letters:
             return ""
+        if self._lists_options(text) or self._is_called_wrong(text, match):
+            return ""
         closed = match[0].rstrip()[-1] != match[1] or _DELIMITER.match(text, match.end())
         if not closed and self._spelt(text, match.end() + 1)[0] != match[1]:
             return ""
@@ -472,6 +476,17 @@ class ChoiceExtraction(OptionNames):
             ):
                 return ""
         return self._at(text, 0, loose=True)[0]
+
+    def _lists_options(self, text: str) -> bool:
+        """Return whether a text lists all options, in their order, and says something of each."""
+        labels = "".join(label[1] for label in _JUDGED_LABEL.finditer(text))
+        return len(labels) > 1 and labels == self._letters
+
+    def _is_called_wrong(self, text: str, letter: re.Match[str]) -> bool:
+        """Return whether a text consists of a letter and a word such as "False"."""
+        verdict = text[letter.end() :].strip(" .:-)\n")
+        is_wrong = _CALLED_WRONG.fullmatch(verdict) is not None
+        return is_wrong and self._texts.get(bare_text(verdict)) != letter[1]
 
     def _first_words(self, text: str) -> str:
         """Return the letter of the option whose text opens a reply that names no other, or ""."""

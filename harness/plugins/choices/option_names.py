@@ -17,6 +17,7 @@ from harness.scoring.conclusions import (
     is_quoted,
     is_remark,
     is_retracted,
+    is_sample,
     plain,
 )
 
@@ -42,7 +43,7 @@ KIND = (
 )
 _OF_A_KIND = re.compile(rf"\b(?:{KIND})s?(?:\s+(?:is|was)|\s*:)?\s+\Z", re.I)
 _INITIAL = re.compile(r"\.\s(?!(?:The|It|Its|This|That|Because|Since|As|In|A|An|I)\b)[A-Z][a-z]")
-_CAPITALISED = re.compile(r"\b[A-Z][\w.]*\s\Z")
+_CAPITALISED = re.compile(r"\b[A-Z][\w.]*[^\S\n]\Z")
 PREFERRED = re.compile(
     r"\s*(?:[.!;)\]。\uff01\uff1b]|\n|\Z|です|だ|(?:is|seems)\s+(?:better|best|right|correct|the)\b)"
 )
@@ -222,6 +223,8 @@ class OptionNames:
         ending = _SENTENCE_END.search(text, mention.end)
         end = ending.end() if ending else len(text)
         if end - start > LONGEST_STATEMENT:
+            return False
+        if is_sample(text, mention.start):
             return False
         if is_quoted(text, mention.start) or is_retracted(text, mention.end):
             return False

@@ -257,6 +257,11 @@ _NEITHER = re.compile(
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(r"[.,;:!?\n\u2013—]|\b(?:so|hence|therefore|thus)\b", re.IGNORECASE)
+_NO_VERDICT = re.compile(  # the end of a reply that is a condition, a question or a request
+    r"\b(?:yes|no)\W{1,4}(?:or|and)\W{1,4}(?:yes|no)\W*\Z|\bto\s+(?:say|answer|reply(?:\s+with)?)\W+(?:yes|no)\W*\Z"
+    r"|\b(?:if|unless|otherwise|whether)\b[^.!?\n]*\W*\Z",
+    re.I,
+)
 _MARKS = " \t\r\n.,;:!?\u2013—*_`'\"()[]"
 _NEGATED = frozenset({"not", "n't", "t", "no", "neither", "nor", "than", "of"})
 
@@ -283,7 +288,7 @@ def verdict(text: str) -> bool | None:
     if not verdicts:
         last_clause = _CLAUSE.split(text.rstrip(_MARKS))[-1]
         words = _WORD.findall(last_clause.lower())
-        if not words or _NEGATED.intersection(words[:-1]):
+        if not words or _NEGATED.intersection(words[:-1]) or _NO_VERDICT.search(text):
             return None
         return _SAID.get(words[-1])
     last_offset, last_verdict = verdicts[-1]
