@@ -296,8 +296,10 @@ _SAMPLE_AFTER = re.compile(
     r"|[\W_]{0,12}would\s+be\s+(?:the|an?)\s+(?:\w+\s+)?(?:example|format|valid\s+\w+|reply|answer)\b",
     re.I,
 )
+_IN_FORM = re.compile(r"\b(?:format|form)\b", re.I)
+_WILLING = re.compile(r"(?:['\u2019](?:ll|d)|\b(?:will|would|can|could))\s+\Z", re.I)  # I'll answer in
 _OPENING_FENCE = re.compile(r"`{3,}[ \t]*\w*\s*\Z")
-_LABEL_BEFORE = re.compile(r"(?:\b(?:the|my)\s+)?(?:\b(?:final\s+)?answer\b)?[\s\"'\u201c\u201e\u00ab`*_]*\Z", re.I)
+_LABEL_BEFORE = re.compile(r"(?:\b(?:the|my)\s+)?(?:\b(?:final\s+)?answer\b)?[\s:\uff1a\"'\u201c\u201e\u00ab`*_]*\Z", re.I)
 
 
 class Statement(NamedTuple):
@@ -353,6 +355,8 @@ def is_aside(text: str, announcement: re.Match[str]) -> bool:
         else announcement.end()
     )
     if is_remark(text, start, end) or is_sample(text, start):
+        return True
+    if announcement["of"] and _IN_FORM.search(announcement["of"]) and _WILLING.search(clause):
         return True
     if ":" not in announcement[0] and _YOURS.search(clause):
         return True

@@ -19,6 +19,7 @@ from harness.ports import Task
 from harness.records import Decoding, Instance, Question, Reply, Request, Score
 from harness.scoring.conclusions import (
     LONGEST_CLAUSE,
+    LONGEST_SENTENCE,
     SCORE,
     is_limit,
     is_own,
@@ -28,6 +29,7 @@ from harness.scoring.conclusions import (
     is_withdrawn,
     plain,
     statements,
+    text_before,
 )
 from harness.scoring.judges import JudgePrompt, PromptJudge, graded, mean, own_text
 from harness.scoring.patterns import Pattern, PatternTooSlow
@@ -199,7 +201,9 @@ class NumberJudge(PromptJudge):
         clause = _CONJUNCTION.split(text[: match.start()][-LONGEST_CLAUSE:])[-1]
         if is_quoted(text, match.start()) or is_withdrawn(clause, len(clause)):
             return None
-        if is_sample(text, match.start()) or _HYPOTHESIS.search(text[: match.start()]):
+        if is_sample(text, match.start()) or _HYPOTHESIS.search(
+            text_before(text, match.start(), LONGEST_SENTENCE)
+        ):
             return None
         if number is None or _ANY_SCORE.search(clause) or _ON_CONDITION.match(text, end):
             return None

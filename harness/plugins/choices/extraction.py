@@ -256,6 +256,8 @@ class ChoiceExtraction(OptionNames):
         """Return the letters that a reply chooses, "" if it decides for none, or None."""
         if letter := self._texts.get(bare_text(text)):
             return letter
+        if self._is_called_wrong(text):
+            return ""
         about_question = _about_this_question(text, self._announced(text), self._first(text))
         announced = list(about_question)
         last_line = [*self._last_line(text)]
@@ -459,7 +461,7 @@ class ChoiceExtraction(OptionNames):
         match = _LETTER.match(text)
         if match is None or match[1] not in self._letters:
             return ""
-        if self._lists_options(text) or self._is_called_wrong(text, match):
+        if self._lists_options(text):
             return ""
         closed = match[0].rstrip()[-1] != match[1] or _DELIMITER.match(text, match.end())
         if not closed and self._spelt(text, match.end() + 1)[0] != match[1]:
@@ -482,8 +484,11 @@ class ChoiceExtraction(OptionNames):
         labels = "".join(label[1] for label in _JUDGED_LABEL.finditer(text))
         return len(labels) > 1 and labels == self._letters
 
-    def _is_called_wrong(self, text: str, letter: re.Match[str]) -> bool:
+    def _is_called_wrong(self, text: str) -> bool:
         """Return whether a text consists of a letter and a word such as "False"."""
+        letter = _LETTER.match(text)
+        if letter is None:
+            return False
         verdict = text[letter.end() :].strip(" .:-)\n")
         is_wrong = _CALLED_WRONG.fullmatch(verdict) is not None
         return is_wrong and self._texts.get(bare_text(verdict)) != letter[1]

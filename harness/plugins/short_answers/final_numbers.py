@@ -159,8 +159,8 @@ _BETWEEN_BOXES = re.compile(
     re.I,
 )
 _WORKING = re.compile(  # the calculation of a number, after it: 72 (8 × 9 = 72)
-    r"(?P<result>\d[\d.,]*(?<=\d))(?P<unit>[*_%$€£ ]*(?:[^\W\d_]+[*_ ]*){0,3})"
-    r"\((?:(?:since|because|as)\s)?(?=[^()\n]*\d\s*[×·*+÷/−-]\s*[$€£]?\d)[\d\s.,×·*+÷/−$€£%-]+"
+    r"(?<![\d.,])(?P<result>\d++(?:[.,]\d++)*+)(?P<unit>[*_%$€£ ]*+(?:[^\W\d_]++[*_ ]*+){0,3}+)"
+    r"\((?:(?:since|because|as)\s)?(?=[^()\n]{0,100}\d\s?[×·*+÷/−-]\s?[$€£]?\d)[\d .,×·*+÷/−$€£%-]{1,100}"
     r"(?:=\s*[$€£]?(?P<value>\d[\d.,]*(?<=\d))[^\d()\n=]*)?\)"
 )
 _CONFIDENCE = re.compile(

@@ -149,7 +149,7 @@ _AS_EXPECTED = re.compile(  # after an equation that checks a result
     r"|as\s+(?:expected|given|required|stated|desired|needed)\b|correct\b|true\b|[✓✔✅])",
     re.I,
 )
-_BEFORE_SO = re.compile(rf"[,;.:\u2013\u2014\uff0c]\W*(?:and\s+)?(?:{_SO.pattern})")
+_BEFORE_SO = re.compile(rf"[,;.:\u2013\u2014\uff0c]\W{0,4}(?:and\s+)?(?:{_SO.pattern})")
 _ACTION = re.compile(  # after "so", as in "so he saves $15": what follows from the answer, or is it
     r"[\s,]*(?:(?:he|she|they|it|I|we|you|also|then|now)\s+){0,2}"
     r"(?!(?:is|are|be|has|have|had|will|can|must|needs?|costs?|takes?|gets?|makes?|requires?|equals?|contains?"
@@ -353,7 +353,8 @@ def _proves(text: str, numbers: Sequence[Numeral]) -> bool:
     terms = re.findall(r"\d+(?:\.\d+)?", equation["left"])
     if not earlier or str(earlier[-1]) not in terms:
         return False
-    if _AS_EXPECTED.match(text, last.end) or _CHECK_MARK.search(text, 0, equation.start()):
+    mark = _CHECK_MARK.search(text, max(0, start - LONGEST_CLAUSE), equation.start())
+    if _AS_EXPECTED.match(text, last.end) or mark is not None:
         return True
     return last.value in earlier and earlier.index(last.value) < earlier.index(earlier[-1])
 
@@ -416,7 +417,7 @@ def _is_equation(text: str, start: int, numbers: Sequence[Numeral]) -> bool:
     terms = [number for number in earlier if side_start <= number.start and number.end <= side]
     is_sign = not equals[0].lstrip(", ").startswith("which")
     term = terms[0].value if len(terms) == 1 else None
-    if terms and _IN_PASSING.search(text[side_start : terms[-1].start]):
+    if terms and _IN_PASSING.search(text[side_start : terms[-1].start][-LONGEST_SENTENCE:]):
         return False
     if term is None or last.value is None:
         return bool(terms) or is_sign
