@@ -297,9 +297,13 @@ _SAMPLE_AFTER = re.compile(
     re.I,
 )
 _IN_FORM = re.compile(r"\b(?:format|form)\b", re.I)
-_WILLING = re.compile(r"(?:['\u2019](?:ll|d)|\b(?:will|would|can|could))\s+\Z", re.I)  # I'll answer in
+_WILLING = re.compile(
+    r"(?:['\u2019](?:ll|d)|\b(?:will|would|can|could))\s+\Z", re.I
+)  # I'll answer in
 _OPENING_FENCE = re.compile(r"`{3,}[ \t]*\w*\s*\Z")
-_LABEL_BEFORE = re.compile(r"(?:\b(?:the|my)\s+)?(?:\b(?:final\s+)?answer\b)?[\s:\uff1a\"'\u201c\u201e\u00ab`*_]*\Z", re.I)
+_LABEL_BEFORE = re.compile(
+    r"(?:\b(?:the|my)\s+)?(?:\b(?:final\s+)?answer\b)?[\s:\uff1a\"'\u201c\u201e\u00ab`*_]*\Z", re.I
+)
 
 
 class Statement(NamedTuple):

@@ -178,7 +178,8 @@ _LABEL = re.compile(r"[^\W\d_]{2}\W*(?:[:=]|\s(?:is|was|are)\b)[^\w\n]*\Z|\bansw
 _QUOTES = ('"', "\u201c", "\u201e", "\u00ab", "`", " '", "\u2018")
 _WORDS = re.compile(r"[^\W\d_]{2}")
 _ALTERNATIVE = re.compile(  # after an answer in words: positive or negative
-    r"\s*(?:/\s*[^\W\d_]|,?\s*\bor\s+[^\W\d_]|,?\s*but\s+also\b|(?:is|was)(?:\s+not|n['\u2019]t)\b)", re.I
+    r"\s*(?:/\s*[^\W\d_]|,?\s*\bor\s+[^\W\d_]|,?\s*but\s+also\b|(?:is|was)(?:\s+not|n['\u2019]t)\b)",
+    re.I,
 )
 _NEGATED = re.compile(r"not\b|\w+['\u2019]t\b", re.I)  # as in "The answer isn't B"
 

@@ -88,6 +88,22 @@ _VERBS = (  # words that do not follow an article
     r"|on|olmal\u0131|doğru|richtig|juist|correct|right|better"
 )
 
+_JUDGED_LABEL = re.compile(
+    r"(?:^|[\n,;。\uff0c]\s*)[\W_]{0,4}?(?:选项\s*)?([A-Z])"
+    r"(?=[.):,、]|\s*(?:选项|選項)|\s+[-\u2013—:]|\s*[正错錯])",
+    re.M,
+)
+_CALLED_RIGHT = re.compile(
+    r"[✅✓✔]|\b(?:correct|right|true|yes|richtig|vrai|correcto|correcta|verdadero|correto|corretto|vero"
+    r"|juist)\b|正确|正確|对|對|正しい",
+    re.I,
+)
+_CALLED_WRONG = re.compile(
+    rf"[{CROSSES}]|\b(?:incorrect|wrong|false|no|not\s+(?:correct|right|true)|falsch|faux|incorrecto|incorrecta"
+    r"|falso|incorreto|errado|sbagliato|onjuist|fout)\b|不正确|不正確|不对|不對|[错錯](?:误|誤)?|間違い|正しくない",
+    re.I,
+)
+
 
 class Mention(NamedTuple):
     """An option that a text names, by its letter or its text."""
@@ -214,6 +230,37 @@ class OptionNames:
             return letter
         outer = (mentions[0], mentions[-1])
         return letter if any(self._is_stated(text, mention) for mention in outer) else ""
+
+    def _judged(self, text: str) -> str:
+        """Return the only option that a text calls right, if it calls each other one wrong."""
+        labels = list(_JUDGED_LABEL.finditer(text))
+        if "".join(label[1] for label in labels) != self._letters:
+            return ""
+        right = []
+        for number, label in enumerate(labels):
+            next_start = labels[number + 1].start() if number + 1 < len(labels) else len(text)
+            judgement = text[label.end() : next_start].strip(" \n,;.")
+            is_wrong = _CALLED_WRONG.search(judgement) is not None
+            is_right = _CALLED_RIGHT.search(_CALLED_WRONG.sub("", judgement)) is not None
+            if is_wrong == is_right or "\n" in judgement:
+                return ""
+            if is_right:
+                right.append(label[1])
+        return right[0] if len(right) == 1 else ""
+
+    def _lists_options(self, text: str) -> bool:
+        """Return whether a text lists all options, in their order, and says something of each."""
+        labels = "".join(label[1] for label in _JUDGED_LABEL.finditer(text))
+        return len(labels) > 1 and labels == self._letters
+
+    def _is_called_wrong(self, text: str) -> bool:
+        """Return whether a text consists of a letter and a word such as "False"."""
+        letter = _JUDGED_LABEL.match(text)
+        if letter is None:
+            return False
+        verdict = text[letter.end() :].strip(" .:-)\n")
+        is_wrong = _CALLED_WRONG.fullmatch(verdict) is not None
+        return is_wrong and self._texts.get(bare_text(verdict)) != letter[1]
 
     def _is_stated(self, text: str, mention: Mention) -> bool:
         """Return whether the first or last sentence of a text states an option without doubt."""

@@ -158,9 +158,11 @@ _BETWEEN_BOXES = re.compile(
     r"(?:\w *= *)?[^\w\n\\]*",
     re.I,
 )
-_WORKING = re.compile(  # the calculation of a number, after it: 72 (8 × 9 = 72)
+_OPERATORS = "\u00d7\u00b7*+\u00f7/\u2212-"
+_WORKING = re.compile(  # the calculation of a number, after it: 72 (8 * 9 = 72)
     r"(?<![\d.,])(?P<result>\d++(?:[.,]\d++)*+)(?P<unit>[*_%$€£ ]*+(?:[^\W\d_]++[*_ ]*+){0,3}+)"
-    r"\((?:(?:since|because|as)\s)?(?=[^()\n]{0,100}\d\s?[×·*+÷/−-]\s?[$€£]?\d)[\d .,×·*+÷/−$€£%-]{1,100}"
+    rf"\((?:(?:since|because|as)\s)?(?=[^()\n]{{0,100}}\d\s?[{_OPERATORS}]\s?[$€£]?\d)"
+    rf"[\d .,$€£%{_OPERATORS}]{{1,100}}"
     r"(?:=\s*[$€£]?(?P<value>\d[\d.,]*(?<=\d))[^\d()\n=]*)?\)"
 )
 _CONFIDENCE = re.compile(
@@ -215,10 +217,13 @@ _OF_NUMBER = re.compile(  # before a number: seven of the 12, seven left from th
     rf"|\b{_PART_IN_WORDS}\s[^.!?;\d]{{0,60}}\b(?:from|of)\s+(?:the|his|her|its|their)\s+original\s+\W*\Z",
     re.I,
 )
-_ALL_OF = re.compile(r"\b(?:all(?:\s+of)?|out\s+of|as\s+many\s+as|than)(?:\s+(?:the|her|his|its|their))?\s+\Z", re.I)
+_ALL_OF = re.compile(
+    r"\b(?:all(?:\s+of)?|out\s+of|as\s+many\s+as|than)(?:\s+(?:the|her|his|its|their))?\s+\Z", re.I
+)
 _DEFINITE = re.compile(
-    r"\b(?:the|these|those|his|her|its|their|our|my|your|die|der|den|dieser?|alle[rn]?|les|des|ces|los|las|estos|sus"
-    r"|os|as|dos|das|i|gli|dei|delle|degli|de|из|этих|всех)(?:\s+(?:original|remaining|other))?\s+\Z",
+    r"\b(?:the|these|those|his|her|its|their|our|my|your|die|der|den|dieser?|alle[rn]?|les|des|ces"
+    r"|los|las|estos|sus|os|dos|das|gli|dei|delle|degli|из|этих|всех)"
+    r"(?:\s+(?:original|remaining|other))?\s+\Z",
     re.I,
 )
 _WORD_AFTER = re.compile(r"[^\S\n]+[*_]{0,2}[^\W\d_]{2}")

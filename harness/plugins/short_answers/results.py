@@ -100,7 +100,7 @@ _BETWEEN = re.compile(  # words that make the number after them no result
     r"\b(?:from|out\s+of|up|down|or|to|not|but|for|per|by|with|versus|vs|i\.?e|e\.?g|that\s+is|equivalent|von|aus|ou|oder)\b",
     re.I,
 )
-_WITHIN_PHRASE = re.compile(  # before "total", "left" and the like: words on which their number depends
+_WITHIN_PHRASE = re.compile(  # before "total" and the like: words on which their number depends
     rf"{_BETWEEN.pattern}|\b(?:at|of\s+(?:the|a|his|her|its|their)|within|um|pour|sur|avec|para|sobre|con|com|per|su|из|mit|met|om)\b"
     r"|\bde\s+un\s*\Z|才能|[凑够]|なるには|で\Z",
     re.I,
@@ -112,10 +112,12 @@ _LACKING = re.compile(  # an answer that is what is missing, so that a total aft
     re.I,
 )
 _CLAUSE = re.compile(
-    r"[\u2013\u2014]\s|[,;:、]|\b(?:and|so|but|then|thus|therefore|hence|which|und|et|y|e|и|en|och|og|i)\b", re.I
+    r"[\u2013\u2014]\s|[,;:、]|\b(?:and|so|but|then|thus|therefore|hence|which|und|et|y|e|и|en|och|og|i)\b",
+    re.I,
 )
 _LEAVES = re.compile(
-    r"leav|remain|left|übrig|bleib|reste|queda|sobra|restam|restan|rimang|остал|остаё|zosta|剩|残|남|còn", re.I
+    r"leav|remain|left|übrig|bleib|reste|queda|sobra|restam|restan|rimang|остал|остаё|zosta|剩|残|남|còn",
+    re.I,
 )
 _ALSO = re.compile(
     r"[,;:()\u2013\u2014]|\b(?:and|but|while|und|et|y|e|и|en|och|og|i)\b|[、和而]", re.I
@@ -149,7 +151,7 @@ _AS_EXPECTED = re.compile(  # after an equation that checks a result
     r"|as\s+(?:expected|given|required|stated|desired|needed)\b|correct\b|true\b|[✓✔✅])",
     re.I,
 )
-_BEFORE_SO = re.compile(rf"[,;.:\u2013\u2014\uff0c]\W{0,4}(?:and\s+)?(?:{_SO.pattern})")
+_BEFORE_SO = re.compile(rf"[,;.:\u2013\u2014\uff0c]\W{0, 4}(?:and\s+)?(?:{_SO.pattern})")
 _ACTION = re.compile(  # after "so", as in "so he saves $15": what follows from the answer, or is it
     r"[\s,]*(?:(?:he|she|they|it|I|we|you|also|then|now)\s+){0,2}"
     r"(?!(?:is|are|be|has|have|had|will|can|must|needs?|costs?|takes?|gets?|makes?|requires?|equals?|contains?"

@@ -1066,7 +1066,7 @@ def test_the_only_option_called_right_is_chosen(reply: str) -> None:
         "A. False\nB. True",
         "A. False",
         "I can't help with that, but the format would be: Answer: B",
-        'There\'s no question here. Please send it, and I\'ll reply with e.g. "Answer: B".',
+        "There's no question here. Please send it, and I'll reply with e.g. \"Answer: B\".",
         "Please share the question, and I'll answer in the form: Answer: B",
     ],
 )

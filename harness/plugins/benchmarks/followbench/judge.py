@@ -164,7 +164,9 @@ def verdicts(reply: str, level: int) -> list[bool] | None:
     start = last_list.start()
     stop = last_list.end()
     last = _words(last_list[1])
-    if is_sample(end, start) or is_quoted(end, start) or is_reconsidered(end, stop) or has_other_answer(end, stop, ""):
+    if is_sample(end, start) or is_quoted(end, start):
+        return None
+    if is_reconsidered(end, stop) or has_other_answer(end, stop, ""):
         return None
     if _OTHER_LIST.search(end, stop) or _OPEN_LIST.search(end, stop):
         return None

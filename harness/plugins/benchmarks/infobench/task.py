@@ -289,7 +289,9 @@ def verdict(text: str) -> bool | None:
     if not verdicts:
         last_clause = _CLAUSE.split(text.rstrip(_MARKS))[-1]
         words = _WORD.findall(last_clause.lower())
-        if not words or _NEGATED.intersection(words[:-1]) or _NO_VERDICT.search(text[-LONGEST_END:]):
+        if not words or _NEGATED.intersection(words[:-1]):
+            return None
+        if _NO_VERDICT.search(text[-LONGEST_END:]):
             return None
         return _SAID.get(words[-1])
     last_offset, last_verdict = verdicts[-1]
