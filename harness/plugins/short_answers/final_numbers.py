@@ -119,8 +119,6 @@ def _refuse_other_statements(text: str, first_digit: int, last_digit: int) -> No
     for ending in _SENTENCE_END.finditer(text, start, first_digit):
         start = ending.end()
     before = text[start:first_digit]
-    if _OF_NUMBER.search(before):
-        raise Unparseable("The last number of the answer is what a part is of.")
     if not is_repeated and _is_given(text, before, last_digit):
         raise Unparseable("The last number of the answer is one that the question gives.")
     if is_remark(text, first_digit, last_digit) or _HYPOTHESIS.match(before):
@@ -141,7 +139,7 @@ def _is_given(text: str, before: str, end: int) -> bool:
         before: The sentence before the number.
         end: The end of the number.
     """
-    if _ALL_OF.search(before):
+    if _REFERRED_TO.search(before):
         return True
     return _DEFINITE.search(before) is not None and _WORD_AFTER.match(text, end) is not None
 
@@ -212,18 +210,15 @@ _ENDS_IN_WORDS = re.compile(  # as in "He had 15. So he has seven left.", after 
 )
 _PART_IN_WORDS = rf"(?:{_NUMBER_WORD}|none|nothing|nobody|no\s+one)"
 _BEGINS_IN_WORDS = re.compile(rf"\W*{_PART_IN_WORDS}(?=\s*[.!:(\u2014])", re.I)
-_OF_NUMBER = re.compile(  # before a number: seven of the 12, seven left from the original 12
-    rf"\b{_PART_IN_WORDS}\s+(?:of|out\s+of)\s+(?:(?:the|these|those|his|her|its|their|our|my|your|all)\s+){{0,2}}\W*\Z"
-    rf"|\b{_PART_IN_WORDS}\s[^.!?;\d]{{0,60}}\b(?:from|of)\s+(?:the|his|her|its|their)\s+original\s+\W*\Z",
+_REFERRED_TO = re.compile(  # before a number that the question gives: all 12, seven of the 12
+    rf"(?:\b(?:all|out\s+of|as\s+many\s+as|than)|\b{_PART_IN_WORDS}\s+of)\s+\W*\Z"
+    r"|\b(?:the|these|those|his|her|its|their|our|my|your)(?:\s+(?:original|remaining|other))?\s+\Z",
     re.I,
 )
-_ALL_OF = re.compile(
-    r"\b(?:all(?:\s+of)?|out\s+of|as\s+many\s+as|than)(?:\s+(?:the|her|his|its|their))?\s+\Z", re.I
-)
 _DEFINITE = re.compile(
-    r"\b(?:the|these|those|his|her|its|their|our|my|your|die|der|den|dieser?|alle[rn]?|les|des|ces"
+    r"\b(?:die|der|den|dieser?|alle[rn]?|les|des|ces"
     r"|los|las|estos|sus|os|dos|das|gli|dei|delle|degli|из|этих|всех)"
-    r"(?:\s+(?:original|remaining|other))?\s+\Z",
+    r"\s+\Z",
     re.I,
 )
 _WORD_AFTER = re.compile(r"[^\S\n]+[*_]{0,2}[^\W\d_]{2}")

@@ -151,7 +151,7 @@ _AS_EXPECTED = re.compile(  # after an equation that checks a result
     r"|as\s+(?:expected|given|required|stated|desired|needed)\b|correct\b|true\b|[✓✔✅])",
     re.I,
 )
-_BEFORE_SO = re.compile(rf"[,;.:\u2013\u2014\uff0c]\W{0, 4}(?:and\s+)?(?:{_SO.pattern})")
+_BEFORE_SO = re.compile(rf"[,;.:\u2013\u2014\uff0c]\W{{0,4}}(?:and\s+)?(?:{_SO.pattern})")
 _ACTION = re.compile(  # after "so", as in "so he saves $15": what follows from the answer, or is it
     r"[\s,]*(?:(?:he|she|they|it|I|we|you|also|then|now)\s+){0,2}"
     r"(?!(?:is|are|be|has|have|had|will|can|must|needs?|costs?|takes?|gets?|makes?|requires?|equals?|contains?"
