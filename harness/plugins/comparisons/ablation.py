@@ -28,9 +28,9 @@ from harness.plugins.comparisons.comparable import (
     refuse_unknown_label,
 )
 from harness.plugins.comparisons.comparison import Method, Pairs, compare, pair
-from harness.plugins.comparisons.group_differences import Paired, heterogeneity, paired
 from harness.plugins.comparisons.p_values import holm
 from harness.plugins.comparisons.run_differences import changed, differing, marks_against
+from harness.plugins.comparisons.strata import Paired, heterogeneity, paired
 from harness.ports import Claim
 from harness.wording import count_of
 

@@ -79,7 +79,9 @@ class Variant:
     @property
     def marks(self) -> list[str]:
         """Warnings that every table must show next to the run."""
-        marks = ["SIMULATED"] if self.metrics.simulated else []
+        marks = []
+        if self.metrics.simulated:
+            marks.append("SIMULATED")
         if not self.begun:
             marks.append("NO ATTEMPTS")
         elif not self.metrics.complete:
@@ -169,7 +171,10 @@ def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
         RunConflict: If the metrics differ and are not all pass rates or scores like ``pass@4``.
     """
     scores = dict.fromkeys(variant.score for variant in variants)
-    common = {PASS_RATE if of_k(score)[1] else score for score in scores}
+    common = set()
+    for score in scores:
+        _, k = of_k(score)
+        common.add(PASS_RATE if k else score)
     if len(common) > 1:
         listed = ", ".join(scores)
         remedy = f"Name one: {option('score', 'NAME')}."
@@ -194,7 +199,15 @@ def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[li
         variant = replace(run, metrics=structs.replace(run.metrics, measure=measure))
         refuse_unknown_score(variant, table, measure)
         measured.append((variant, scored(table.last_rounds(round_), measure)))
-    return measured, *common_score(variant for variant, _ in measured)
+    measures, common = common_score(variant for variant, _ in measured)
+    return measured, measures, common
+
+
+def weight_of(run: Run, score: str) -> str:
+    """Return the score that weights ``score``, or "" if the run does not have it."""
+    variant, table = run
+    weight = variant.weight(score)
+    return weight if weight in table.scores else ""
 
 
 def most_samples(attempts: AttemptTable) -> int:

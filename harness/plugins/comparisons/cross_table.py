@@ -20,13 +20,13 @@ from harness.errors import ConfigError, RunConflict
 from harness.plugin_loader import Kind
 from harness.plugins.comparisons import comparable, run_differences
 from harness.plugins.comparisons.comparable import has_score
-from harness.plugins.comparisons.macro_f1 import macro_f1
-from harness.plugins.comparisons.row_settings import distinguishing, setting
+from harness.plugins.comparisons.run_differences import distinguishing, setting
 from harness.plugins.comparisons.table_figures import (
     MILLISECONDS,
     TOKENS,
     averaged,
     is_part,
+    macro_f1,
     ratio,
 )
 from harness.ports import FigureKind, PaperTable, TableFigure

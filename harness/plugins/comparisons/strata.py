@@ -1,20 +1,25 @@
-"""Means over groups of equal weight, and statistical units that are merged."""
+"""Means over groups of equal weight, their differences, and statistical units that are merged."""
 
 from __future__ import annotations
 
-from math import inf, sqrt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import fsum, inf, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.analysis.clustered import (
+    ROUNDING,
     Estimate,
     clustered_mean,
     clustered_means,
     informative_degrees,
     kish_size,
 )
+from harness.analysis.distributions import chi_squared_tail
+from harness.analysis.metrics import Interval
 
 # Clusters below which a group's own variance is too uncertain, and below which that of a group
 # whose clusters agree is (`mean_of_groups`).
@@ -110,3 +115,54 @@ def merged(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
             np.minimum.at(lowest, units, unit)
             unit = lowest[units]
     return np.unique(unit, return_inverse=True)[1].astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Paired(Estimate):
+    """The mean difference of pairs, without a standard error if all differences are equal."""
+
+    n_more: int = 0  # pairs in which the first value is larger
+    limit: float = inf  # of a difference: 1 if all values are between 0 and 1
+
+    def difference_ci95(self, comparisons: int = 1) -> Interval | None:
+        """Return the t interval of `clipped_ci95`, clipped to the differences that are possible."""
+        return self.clipped_ci95(-self.limit, self.limit, comparisons)
+
+
+def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
+    """Return the mean of ``first`` minus ``second`` and its standard error for a paired t test."""
+    values = np.array([*zip(first, second, strict=True)], np.float64).reshape(-1, 2)
+    differences = values[:, 0] - values[:, 1]
+    mean = clustered_mean(differences, np.arange(len(differences)))
+    # Rounding errors grow with the values, which may exceed 1.
+    rounding = ROUNDING * max(1.0, float(np.abs(values).max(initial=0.0)))
+    stderr = mean.stderr
+    if stderr is not None and stderr <= rounding:
+        stderr = None
+    limit = inf
+    if ((values >= 0) & (values <= 1)).all():
+        limit = 1.0
+    return Paired(
+        mean.mean,
+        stderr,
+        stderr,
+        mean.n,
+        mean.n_clusters,
+        mean.degrees,
+        n_more=int((differences > ROUNDING).sum()),
+        limit=limit,
+    )
+
+
+def heterogeneity(effects: Sequence[float], stderrs: Sequence[float]) -> float | None:
+    """Return the p value of the hypothesis that all effects are equal, or None for fewer than two.
+
+    The statistic is Cochran's Q (1954, "The Combination of Estimates from Different Experiments").
+    """
+    if len(effects) < 2:
+        return None
+    weights = [1 / error**2 for error in stderrs]
+    weighted = list(zip(weights, effects, strict=True))
+    mean = fsum(weight * effect for weight, effect in weighted) / fsum(weights)
+    q = fsum(weight * (effect - mean) ** 2 for weight, effect in weighted)
+    return chi_squared_tail(len(effects) - 1, q)
