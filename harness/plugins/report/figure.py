@@ -99,9 +99,13 @@ def image(figure: Figure, form: str, subtitle: str = "") -> bytes:
         "config": {**config(), "background": "#ffffff"},
     }
     draw = getattr(import_extra("vl_convert", "report"), f"vegalite_to_{form}")
-    scale = {"scale": 2} if form == "png" else {}
-    drawn = draw(specification, vl_version=_VEGA_LITE, allowed_base_urls=[], **scale)
-    return drawn.encode() if isinstance(drawn, str) else bytes(drawn)
+    options: dict[str, Any] = {"vl_version": _VEGA_LITE, "allowed_base_urls": []}
+    if form == "png":
+        options["scale"] = 2
+    drawn = draw(specification, **options)
+    if isinstance(drawn, str):
+        return drawn.encode()
+    return bytes(drawn)
 
 
 def write_image(path: Path, picture: Figure, subtitle: str) -> None:
@@ -148,7 +152,9 @@ def _folded(name: str) -> str:
 
 
 def _without_middle(name: str, start: int) -> str:
-    return name if len(name) <= LINE else f"{name[:start]}…{name[start + 1 - LINE :]}"
+    if len(name) <= LINE:
+        return name
+    return f"{name[:start]}…{name[start + 1 - LINE :]}"
 
 
 def distinct(texts: Iterable[str], form: str = "{} ({})") -> list[str]:
@@ -180,16 +186,23 @@ def number(value: float | None, sign: bool = False, unit: ShownUnit = NUMBER) ->
         return percentage(value, unit.digits, sign)
     if value == 0 or 0.001 <= abs(value) < 1000:
         return with_decimals(value, sign=sign)
-    return format(value, ("+" if sign else "") + ".3g")
+    plus = "+" if sign else ""
+    return f"{value:{plus}.3g}"
 
 
 def interval(ci95: tuple[float, float] | None, sign: bool = False, unit: ShownUnit = NUMBER) -> str:
     """Format a 95% interval, or ``n/a`` for None."""
-    return UNKNOWN if ci95 is None else " to ".join(number(end, sign, unit) for end in ci95)
+    if ci95 is None:
+        return UNKNOWN
+    low, high = ci95
+    return f"{number(low, sign, unit)} to {number(high, sign, unit)}"
 
 
 def sample_sizes(n: Mapping[str, int], noun: str) -> str:
     """Return the range of the runs' n as a sentence, such as ``n = 10 to 12 samples per run.``"""
     low = min(n.values())
     high = max(n.values())
-    return f"n = {low:,}" + (f" to {high:,}" if low < high else "") + f" {noun} per run."
+    sizes = f"{low:,}"
+    if low < high:
+        sizes += f" to {high:,}"
+    return f"n = {sizes} {noun} per run."
