@@ -8,38 +8,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from msgspec import Struct, field, structs
 
-from harness.analysis.breakdown import Key, is_share, scored, values_by, weighted_means
+from harness.analysis.breakdown import scored
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.config.run_file import is_below
 from harness.config.sections import of_k
 from harness.errors import ConfigError, RunConflict
-from harness.plugin_loader import Kind
 from harness.plugins.comparisons import comparable, run_differences
-from harness.plugins.comparisons.comparable import has_score
 from harness.plugins.comparisons.run_differences import distinguishing, setting
 from harness.plugins.comparisons.table_figures import (
-    MILLISECONDS,
-    TOKENS,
-    averaged,
-    is_part,
-    macro_f1,
-    ratio,
+    F1,
+    applies,
+    figure_kind,
+    figure_values,
+    is_fraction,
 )
-from harness.ports import FigureKind, PaperTable, TableFigure
+from harness.ports import PaperTable, TableFigure
 from harness.store.columns import AttemptTable
-
-F1 = ("macro_f1", "macro_f1_answered")
-KINDS = ("passed", "answered", "score", "ratio", *F1)
-"""The core's kinds of figures. Plug-ins bring others (`FigureKind`)."""
-
-
-def figure_kind(name: str) -> FigureKind | None:
-    """Return a kind of figure that a plug-in brings, or None if it is one of the core's."""
-    return None if name in KINDS else cast("FigureKind", Kind("table_figures").load(name))
 
 
 class TableOptions(Struct, frozen=True, kw_only=True):
@@ -238,7 +226,7 @@ def _layout(
         task = variant.metrics.task
         paper_figures = paper_tables[task].figures if task in paper_tables else ()
         task_figures = _figures(variant, paper_figures, options.scores)
-        if not any(_applies(figure, table) for figure in task_figures):
+        if not any(applies(figure, table) for figure in task_figures):
             comparable.refuse_unknown_score(variant, table, task_figures[0].score)
             names = " or ".join(repr(figure.score or figure.name) for figure in task_figures)
             raise ConfigError(f"The run {variant.name!r} has no {names}.")
@@ -278,39 +266,6 @@ def _label(
     return label
 
 
-def _applies(figure: TableFigure, table: AttemptTable) -> bool:
-    if not {figure.label, figure.average} - {""} <= set(table.labels()):
-        return False
-    # A macro-F1 is defined even if no answer has the score: all answers are then misses.
-    return figure.of == "macro_f1" or not figure.score or has_score(table, figure.score)
-
-
-def _values(samples: AttemptTable, figure: TableFigure, *labels: str) -> dict[Key, SampleStatistic]:
-    if figure.of == "macro_f1":
-        return macro_f1(samples, figure.score, figure.label, *labels)
-    if figure.of == "ratio":
-        return ratio(samples, figure.score, figure.per, *labels, share=figure.share)
-    if figure.average and figure.average not in labels:
-        return averaged(samples, figure.score or PASS_RATE, figure.average, *labels)
-    passed = values_by(samples, PASS_RATE, *labels)
-    if figure.of == "passed":
-        return passed
-    if figure.of == "score":
-        measured = values_by(samples, figure.score, *labels)
-        if figure.weight:
-            measured = weighted_means(samples, figure.score, figure.weight, *labels)
-    else:
-        answered = samples.take(samples.measured(figure.score))
-        measured = values_by(answered, PASS_RATE, *labels)
-        if figure.of == "macro_f1_answered":
-            measured = macro_f1(answered, figure.score, figure.label, *labels)
-    values = {}
-    for key, total in passed.items():
-        statistic = measured.get(key, SampleStatistic())
-        values[key] = structs.replace(statistic, missing=total.n + total.missing - statistic.n)
-    return values
-
-
 def _fill(
     variant: comparable.Variant, table: AttemptTable, plan: Layout, round_: int | None
 ) -> FilledRun:
@@ -320,7 +275,7 @@ def _fill(
     fractions = {}
     outside = 0
     for number, (task, figure) in enumerate(plan.figures):
-        if task != variant.metrics.task or not _applies(figure, table):
+        if task != variant.metrics.task or not applies(figure, table):
             continue
         samples = scored(last, figure.score)
         by_column = plan.columns
@@ -331,26 +286,17 @@ def _fill(
                 by_column = ""
             samples, score = kind.samples(samples, figure)
             figure = replace(figure, of="score", score=score)
-        over_all = _values(samples, figure, *rows)
+        over_all = figure_values(samples, figure, *rows)
         n = sum(cell.n + cell.missing for cell in over_all.values())
         outside = max(outside, len(samples) - n)
         for key, cell in over_all.items():
             cells[Place(number, "".join(key), None)] = cell
         if by_column:
-            for key, cell in _values(samples, figure, *rows, by_column).items():
+            for key, cell in figure_values(samples, figure, *rows, by_column).items():
                 cells[Place(number, "".join(key[:-1]), key[-1])] = cell
-        fractions[number] = _is_fraction(samples, figure)
+        fractions[number] = is_fraction(samples, figure)
     model = variant.metrics.model or str(variant.settings.get("model.backend") or "?")
     return FilledRun(variant, model, cells, fractions, outside)
-
-
-def _is_fraction(samples: AttemptTable, figure: TableFigure) -> bool:
-    """Return whether all values of a figure are between 0 and 1."""
-    if figure.score in (TOKENS, MILLISECONDS):
-        return False
-    if figure.of == "ratio":
-        return figure.share and is_part(samples, figure.score, figure.per)
-    return figure.of != "score" or is_share(samples, figure.score)
 
 
 def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str]]:

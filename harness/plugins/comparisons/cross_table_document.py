@@ -17,10 +17,10 @@ from harness.plugins.comparisons.cross_table import (
     ShownFigure,
     TableCell,
     TableRow,
-    figure_kind,
 )
 from harness.plugins.comparisons.pair_matrix import Tau
 from harness.plugins.comparisons.suite import FEWEST_PROMPTS, BenchmarkComparison, Suite, suite_of
+from harness.plugins.comparisons.table_figures import figure_kind
 from harness.report.runs import common_start
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
 from harness.report.text import UNKNOWN, interval, is_zero, number, p_value

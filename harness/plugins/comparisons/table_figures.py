@@ -1,12 +1,17 @@
-"""Figures that only tables have: averages of groups, ratios, macro-F1, tokens and latencies."""
+"""The figures of results tables.
+
+Only tables have averages of groups, ratios, macro-F1, and the tokens and latencies of calls.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
+from msgspec.structs import replace as replaced
 from numpy.typing import NDArray
 
 from harness.analysis.breakdown import (
@@ -15,14 +20,19 @@ from harness.analysis.breakdown import (
     group_codes,
     is_share,
     ratio_of_sums,
+    values_by,
     values_of,
     values_of_both,
+    weighted_means,
 )
 from harness.analysis.clustered import linearised, over_samples
-from harness.analysis.metrics import SampleStatistic, Statistic
+from harness.analysis.metrics import PASS_RATE, SampleStatistic, Statistic
 from harness.errors import ConfigError
+from harness.plugin_loader import Kind
+from harness.plugins.comparisons.comparable import has_score
 from harness.plugins.comparisons.costs import TimedLine
 from harness.plugins.comparisons.strata import mean_of_groups
+from harness.ports import FigureKind, TableFigure
 from harness.records import CONSTRAINT_REFUSED
 from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex
@@ -160,3 +170,59 @@ def mean_of_ratios(ratios: Sequence[Ratio], clusters: NDArray[np.integer]) -> St
         mean += value / len(ratios)
         influence += (upper - value * lower) / lower.mean() / len(ratios)
     return linearised(mean, influence, clusters, 0.0, 1.0)
+
+
+F1 = ("macro_f1", "macro_f1_answered")
+KINDS = ("passed", "answered", "score", "ratio", *F1)
+"""The core's kinds of figures. Plug-ins bring others (`FigureKind`)."""
+
+
+def figure_kind(name: str) -> FigureKind | None:
+    """Return a kind of figure that a plug-in brings, or None if it is one of the core's."""
+    return None if name in KINDS else cast("FigureKind", Kind("table_figures").load(name))
+
+
+def applies(figure: TableFigure, table: AttemptTable) -> bool:
+    """Return whether a run has the score and the labels of a figure."""
+    if not {figure.label, figure.average} - {""} <= set(table.labels()):
+        return False
+    # A macro-F1 is defined even if no answer has the score: all answers are then misses.
+    return figure.of == "macro_f1" or not figure.score or has_score(table, figure.score)
+
+
+def figure_values(
+    samples: AttemptTable, figure: TableFigure, *labels: str
+) -> dict[Key, SampleStatistic]:
+    """Return a figure of the core's kinds by group of ``labels``."""
+    if figure.of == "macro_f1":
+        return macro_f1(samples, figure.score, figure.label, *labels)
+    if figure.of == "ratio":
+        return ratio(samples, figure.score, figure.per, *labels, share=figure.share)
+    if figure.average and figure.average not in labels:
+        return averaged(samples, figure.score or PASS_RATE, figure.average, *labels)
+    passed = values_by(samples, PASS_RATE, *labels)
+    if figure.of == "passed":
+        return passed
+    if figure.of == "score":
+        measured = values_by(samples, figure.score, *labels)
+        if figure.weight:
+            measured = weighted_means(samples, figure.score, figure.weight, *labels)
+    else:
+        answered = samples.take(samples.measured(figure.score))
+        measured = values_by(answered, PASS_RATE, *labels)
+        if figure.of == "macro_f1_answered":
+            measured = macro_f1(answered, figure.score, figure.label, *labels)
+    values = {}
+    for key, total in passed.items():
+        statistic = measured.get(key, SampleStatistic())
+        values[key] = replaced(statistic, missing=total.n + total.missing - statistic.n)
+    return values
+
+
+def is_fraction(samples: AttemptTable, figure: TableFigure) -> bool:
+    """Return whether all values of a figure are between 0 and 1."""
+    if figure.score in (TOKENS, MILLISECONDS):
+        return False
+    if figure.of == "ratio":
+        return figure.share and is_part(samples, figure.score, figure.per)
+    return figure.of != "score" or is_share(samples, figure.score)

@@ -229,8 +229,8 @@ def _reasons(
     places_by_reason: dict[str, list[int]] = {}
     for place, (run, row) in enumerate(rows):
         failures = runs[run].failures
-        for reason in failures.of.get(row, ()):
-            places_by_reason.setdefault(failures.reasons[reason], []).append(place)
+        for kind in failures.of.get(row, ()):
+            places_by_reason.setdefault(failures.reasons[kind], []).append(place)
     return [{"text": text, "rows": places} for text, places in places_by_reason.items()]
 
 

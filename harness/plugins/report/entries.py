@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -382,46 +382,44 @@ class Failures:
     were raised in the same line.
     """
 
-    kinds: tuple[str, ...]  # the reasons with N for every number, which tell them apart
-    reasons: tuple[str, ...]
-    of: Mapping[int, tuple[int, ...]]  # places in ``reasons``, by row of the run's index
+    reasons: Mapping[str, str]  # by kind: the reason with N for every number, which tells it apart
+    of: Mapping[int, tuple[str, ...]]  # kinds, by row of the run's index
     names: Mapping[int, tuple[str, int, int]]  # instance, sample and round, by row
     told: Mapping[int, Sequence[str]]  # `reasons_told`, by row
 
 
-NO_FAILURES = Failures((), (), {}, {}, {})
+NO_FAILURES = Failures({}, {}, {}, {})
 
 
 def read_failures(index: AttemptIndex) -> Failures:
     """Return the reasons why a run's attempts failed, without judges that do not decide."""
-    reason_of: dict[str, str] = {}  # by kind
-    kinds_of: dict[int, tuple[int, ...]] = {}  # by row
+    reasons: dict[str, str] = {}
+    kinds_of: dict[int, tuple[str, ...]] = {}
     names: dict[int, tuple[str, int, int]] = {}
     texts_of: dict[int, Sequence[str]] = {}
-    numbers: dict[str, int] = {}  # of the kinds
     for row, line in read_failed_lines(index, index.in_order()):
-        kinds: dict[int, None] = {}
+        kinds: dict[str, None] = {}
         texts = []
         for kind, reason, text in [*_reasons(line, index)] or [(UNKNOWN, UNKNOWN, "")]:
-            reason_of[kind] = _common(kind, reason_of.get(kind, reason), reason)
-            kinds[numbers.setdefault(kind, len(numbers))] = None
+            _add_reason(reasons, kind, reason)
+            kinds[kind] = None
             texts.append(text)
         kinds_of[row] = tuple(kinds)
         names[row] = line.instance, line.sample, line.round
         texts_of[row] = _shortened(texts)
-    reasons = tuple(reason_of[kind] for kind in numbers)
-    return Failures(tuple(numbers), reasons, kinds_of, names, texts_of)
+    return Failures(reasons, kinds_of, names, texts_of)
 
 
-def _common(kind: str, first: str, second: str) -> str:
-    """Return one of two reasons of a kind, with N for the numbers in which they differ.
+def _add_reason(reasons: dict[str, str], kind: str, reason: str) -> None:
+    """Add a reason of a kind, with N for the numbers in which the kind's reasons differ.
 
     Of two errors with the same exception, the first is an example.
     """
-    if first == second or first.startswith(with_example(kind, "")):
-        return first
-    parts = zip(_PARTS.split(first), _PARTS.split(second), strict=False)
-    return "".join(part if part == same else "N" for part, same in parts)
+    first = reasons.setdefault(kind, reason)
+    if first == reason or first.startswith(with_example(kind, "")):
+        return
+    parts = zip(_PARTS.split(first), _PARTS.split(reason), strict=False)
+    reasons[kind] = "".join(part if part == same else "N" for part, same in parts)
 
 
 def reasons_told(failed: FailedLine, index: AttemptIndex) -> list[str]:
@@ -442,33 +440,28 @@ def merged(runs: Sequence[Failures]) -> list[Failures]:
 
     For example, ``lacks 'Ann'``, ``lacks 'Bob'`` and ``lacks 'Eve'`` become ``lacks '…'``.
     """
-    kinds: dict[str, None] = {}
+    without_quotes = {}
     for run in runs:
-        kinds |= dict.fromkeys(run.kinds)
-    without_quotes = {kind: _QUOTED.sub("'…'", kind) for kind in kinds}
+        for kind in run.reasons:
+            without_quotes[kind] = _QUOTED.sub("'…'", kind)
     counts = Counter(without_quotes.values())
     new_kind = {}
     for kind, form in without_quotes.items():
         new_kind[kind] = form if counts[form] >= ALIKE else kind
-    reason_of: dict[str, str] = {}
+    reasons: dict[str, str] = {}  # of all runs
     for run in runs:
-        for kind, reason in zip(run.kinds, run.reasons, strict=True):
-            new = new_kind[kind]
-            if new != kind:
+        for kind, reason in run.reasons.items():
+            if new_kind[kind] != kind:
                 reason = _QUOTED.sub("'…'", reason)
-            reason_of[new] = _common(new, reason_of.get(new, reason), reason)
-    return [_renamed(run, new_kind, reason_of) for run in runs]
-
-
-def _renamed(run: Failures, new_kind: Mapping[str, str], reason_of: Mapping[str, str]) -> Failures:
-    """Return a run's failures with other kinds, of which several may have become one."""
-    numbers: dict[str, int] = {}
-    new_number = [numbers.setdefault(new_kind[kind], len(numbers)) for kind in run.kinds]
-    kinds_of = {}
-    for row, places in run.of.items():
-        kinds_of[row] = tuple(dict.fromkeys(new_number[place] for place in places))
-    reasons = tuple(reason_of[kind] for kind in numbers)
-    return Failures(tuple(numbers), reasons, kinds_of, run.names, run.told)
+            _add_reason(reasons, new_kind[kind], reason)
+    merged_runs = []
+    for run in runs:
+        of_run = {new_kind[kind]: reasons[new_kind[kind]] for kind in run.reasons}
+        kinds_of = {}
+        for row, kinds in run.of.items():
+            kinds_of[row] = tuple(dict.fromkeys(new_kind[kind] for kind in kinds))
+        merged_runs.append(replace(run, reasons=of_run, of=kinds_of))
+    return merged_runs
 
 
 def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str, str]]:

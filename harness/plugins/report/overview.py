@@ -269,8 +269,8 @@ def _frequent(runs: Sequence[ReportedRun]) -> dict[str, None]:
     counts = Counter[str]()
     for run in runs:
         for row in _failed(run):
-            for place in run.failures.of[row]:
-                counts[run.failures.reasons[place]] += 1
+            for kind in run.failures.of[row]:
+                counts[run.failures.reasons[kind]] += 1
     return dict.fromkeys(reason for reason, _ in counts.most_common(MOST_REASONS))
 
 
@@ -282,17 +282,17 @@ def _failures(run: ReportedRun, frequent: Container[str]) -> Iterator[FailureSha
     failures = run.failures
     failed = _failed(run)
     n_failed_calls = _failed_calls(run, failed)
-    rows_by_reason: dict[int, list[int]] = {}
+    rows_by_kind: dict[str, list[int]] = {}
     for row in failed:
-        for place in failures.of[row]:
-            rows_by_reason.setdefault(place, []).append(row)
+        for kind in failures.of[row]:
+            rows_by_kind.setdefault(kind, []).append(row)
 
-    def by_answers_first(place: int) -> tuple[bool, int]:
-        return _of_call(failures.reasons[place]), -len(rows_by_reason[place])
+    def by_answers_first(kind: str) -> tuple[bool, int]:
+        return _of_call(failures.reasons[kind]), -len(rows_by_kind[kind])
 
-    for place in sorted(rows_by_reason, key=by_answers_first):
-        reason = failures.reasons[place]
-        rows = rows_by_reason[place]
+    for kind in sorted(rows_by_kind, key=by_answers_first):
+        reason = failures.reasons[kind]
+        rows = rows_by_kind[kind]
         if reason not in frequent:
             continue
         example = rows[0]
