@@ -425,13 +425,13 @@ def round_table(metrics: Metrics) -> Table:
     ]
     rows = []
     for round_, rate in rounds.each.items():
-        each = Statistic(mean=rate, stderr=rounds.each_stderr[round_])
+        of_round = Statistic(mean=rate, stderr=rounds.each_stderr[round_])
         changes = [rounds.fixed.get(round_, ""), rounds.broken.get(round_, "")]
         any_so_far = Statistic(
             mean=rounds.any_of_first_k[round_], stderr=rounds.any_of_first_k_stderr[round_]
         )
         n_so_far = rounds.any_of_first_k_n[round_]
-        rows.append([str(round_), rounds.n[round_], each, *changes, n_so_far, any_so_far])
+        rows.append([str(round_), rounds.n[round_], of_round, *changes, n_so_far, any_so_far])
     return table(columns, rows, notes=_round_notes(metrics))
 
 

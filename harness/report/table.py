@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from harness.analysis.metrics import Statistic
-from harness.report.text import interval, number, printable, with_error
+from harness.report.text import UNKNOWN, interval, number, printable, with_error
 
 _UNSIGNED = r"\d[\d,]*(?:\.\d+)?"
 _NUMBER = rf"[+-]?{_UNSIGNED}"
@@ -78,8 +78,9 @@ class Column:
             return with_error(value.mean, value.stderr, self.digits, self.sign)
         if isinstance(value, tuple):
             return interval(value, self.digits, self.sign)
-        known = value if isinstance(value, float) else None
-        return number(known, self.digits, self.sign)
+        if not isinstance(value, float):
+            return UNKNOWN
+        return number(value, self.digits, self.sign)
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,9 +206,9 @@ class _Drawn:
             if not column.text:
                 text = text.rjust(full)
             cells.append([_Line(text, _style(table.rows[row].cells[place]))])
-        least = full
+        narrowest = full
         if column.text:
-            least = min(full, _LEAST_TEXT if fold else max(_LEAST_TEXT, room))
+            narrowest = min(full, _LEAST_TEXT if fold else max(_LEAST_TEXT, room))
         return _Column(
             heading,
             cells,
@@ -217,7 +217,7 @@ class _Drawn:
             name=printable(f"{column.over} {column.heading}".strip()),
             over=column.over,
             hide=column.hide,
-            least=least,
+            least=narrowest,
         )
 
     def _packed(self, columns: Sequence[_Column], width: int) -> Iterator[list[_Column]]:

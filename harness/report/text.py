@@ -6,6 +6,7 @@ Names, prompts and answers are data, so anything that a terminal would interpret
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 from math import floor, log10
@@ -122,6 +123,15 @@ def interval(bounds: tuple[float, float] | None, digits: int = 3, sign: bool = F
     return f"{low}-{high}"
 
 
+def number_range(numbers: Collection[int]) -> str:
+    """Format the range of some numbers, such as "10 to 12", or "10" if all are equal."""
+    low = min(numbers)
+    high = max(numbers)
+    if low == high:
+        return f"{low:,}"
+    return f"{low:,} to {high:,}"
+
+
 LEVELS = (0.05, 0.01)  # of significance
 
 
@@ -164,11 +174,11 @@ def percentage(share: float | None, digits: int = 1, sign: bool = False) -> str:
     if sign:
         return f"{rounded:+zf}"
     if 0 < share < 1:
-        least = 10**-digits
-        if 100 * share < least / 2:
-            return f"<{least:g}%"
-        if 100 * share >= 100 - least / 2:
-            return f">{100 - least:.{digits}f}%"
+        smallest = 10**-digits
+        if 100 * share < smallest / 2:
+            return f"<{smallest:g}%"
+        if 100 * share >= 100 - smallest / 2:
+            return f">{100 - smallest:.{digits}f}%"
     return f"{rounded:zf}%"
 
 

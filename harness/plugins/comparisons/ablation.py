@@ -23,6 +23,7 @@ from harness.errors import ConfigError, refuse_unknown
 from harness.plugins.comparisons.comparable import (
     Run,
     Variant,
+    common_labels,
     common_score,
     refuse_incomparable,
     refuse_unknown_label,
@@ -151,8 +152,7 @@ def _baseline(variants: Sequence[Variant], requested: str) -> Variant:
 
 
 def _label(variants: Sequence[Variant], requested: str) -> str:
-    labels = [variant.metrics.groups for variant in variants]
-    shared = [label for label in labels[0] if all(label in groups for groups in labels)]
+    shared = common_labels(variant.metrics for variant in variants)
     if not requested and not shared:
         problem = "The runs have no label in common whose groups could be averaged."
         raise ConfigError(problem, "Use harness compare, or name labels in the task's 'groups'.")

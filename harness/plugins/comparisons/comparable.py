@@ -73,8 +73,10 @@ class Variant:
         """Read the run's replies from its file. Without a file, there are none."""
         if self.attempts is None:
             return NO_REPLIES
-        named = self.settings.get("model.name")
-        return read_replies(self.attempts, "" if named else self.fingerprint.get(RECORDED, ""))
+        source = ""
+        if not self.settings.get("model.name"):
+            source = self.fingerprint.get(RECORDED, "")
+        return read_replies(self.attempts, source)
 
     @property
     def marks(self) -> list[str]:
@@ -210,6 +212,15 @@ def weight_of(run: Run, score: str) -> str:
     return weight if weight in table.scores else ""
 
 
+def common_labels(runs: Iterable[Metrics]) -> list[str]:
+    """Return the labels whose groups all runs have, in the order of the first run."""
+    first, *others = runs
+    labels = list(first.groups)
+    for run in others:
+        labels = [label for label in labels if label in run.groups]
+    return labels
+
+
 def most_samples(attempts: AttemptTable) -> int:
     """Return the largest number of samples of any instance, or 0 for an empty table."""
     return int(np.bincount(attempts.instance[attempts.sample_starts()]).max(initial=0))
@@ -225,10 +236,12 @@ def refuse_unknown_score(run: Variant, table: AttemptTable, score: str) -> None:
     if has_score(table, score):
         return
     remedy = nearest(score, [PASS_RATE, *table.scores])
-    if by_judge := [name for name in table.scores if name.startswith(f"{score}.")]:
-        # The verdict, if there is one.
-        remedy = f"Did you mean {max(by_judge, key=partial(is_verdict, table))!r}?"
-    if k := of_k(score)[1]:
+    by_judge = [name for name in table.scores if name.startswith(f"{score}.")]
+    if by_judge:
+        verdict = max(by_judge, key=partial(is_verdict, table))  # if there is one
+        remedy = f"Did you mean {verdict!r}?"
+    _, k = of_k(score)
+    if k:
         remedy = f"It needs {k:,} samples of an instance; this run has {most_samples(table):,}."
     raise ConfigError(f"The run {run.name!r} has no score {score!r}.", remedy)
 
@@ -282,7 +295,7 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
         if variant.dataset == baseline.dataset:
             continue
         theirs = _parts(variant)
-        unlike = sorted(part for part in ours.keys() & theirs.keys() if ours[part] != theirs[part])
+        unlike = sorted(unequal_keys(ours, theirs))
         if unlike or not ours or not theirs:
             where = f" ({', '.join(unlike[:3])})" if unlike else ""
             remedy = "Run both files again on the same data: known replies are reused."
@@ -294,6 +307,11 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
         if over and label != over:
             which = f"different groups of {label!r}, so their {over!r} groups hold"
             raise RunConflict(f"{names} use {which} different instances.", f"Use --over {label}.")
+
+
+def unequal_keys(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """Return the keys of both mappings whose values differ."""
+    return [key for key in first.keys() & second.keys() if first[key] != second[key]]
 
 
 def _parts(variant: Variant) -> dict[str, str]:

@@ -23,7 +23,7 @@ from harness.plugins.comparisons.suite import FEWEST_PROMPTS, BenchmarkCompariso
 from harness.plugins.comparisons.table_figures import figure_kind
 from harness.report.runs import common_start
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
-from harness.report.text import UNKNOWN, interval, is_zero, number, p_value
+from harness.report.text import UNKNOWN, interval, is_zero, number, number_range, p_value
 from harness.store.run_folder import RunFolder
 from harness.wording import count_of
 
@@ -190,7 +190,7 @@ def _counts(results: CrossTable) -> Iterator[str]:
     n_missing = Counter[int]()  # by figure
     totals = Counter[int]()
     grouped = {column.figure for column in results.columns if column.group}
-    any_lacks_many = False
+    lacks_many = False
     for place, column in enumerate(results.columns):
         figure = results.figures[column.figure]
         over_all = column.group is None and bool(results.column_label)
@@ -203,11 +203,11 @@ def _counts(results: CrossTable) -> Iterator[str]:
             if cell is None:
                 continue
             of_place.append(cell.n)
-            any_lacks_many |= _is_measured(cell) and _lacks_many(cell, figure)
+            lacks_many |= cell.mean is not None and _lacks_many(cell, figure)
             if not (over_all and column.figure in grouped):  # the groups count the same samples
                 n_missing[column.figure] += cell.missing
                 totals[column.figure] += cell.n + cell.missing
-    texts = [f"{_range(n)} {where}" for where, n in sizes.items() if n]
+    texts = [f"{number_range(n)} {where}" for where, n in sizes.items() if n]
     yield f"Samples: {', '.join(texts)}."
     excluded = []
     for place, n in n_missing.items():
@@ -215,20 +215,11 @@ def _counts(results: CrossTable) -> Iterator[str]:
             excluded.append(f"{results.figures[place].name} {n:,} of {totals[place]:,}")
     if excluded:
         yield f"Samples without a value, excluded and not counted as 0: {'; '.join(excluded)}."
-    if any_lacks_many:
+    if lacks_many:
         yield (
             "n of m: the value covers n of m samples; "
             f"shown if at least {MOST_UNJUDGED:.0%} lack one."
         )
-
-
-def _range(sizes: Sequence[int]) -> str:
-    """Return the range of some numbers, such as "10 to 20", or "10" if all are 10."""
-    low = min(sizes)
-    high = max(sizes)
-    if low == high:
-        return f"{low:,}"
-    return f"{low:,} to {high:,}"
 
 
 def _kinds(results: CrossTable) -> Iterator[str]:
@@ -249,7 +240,7 @@ def _kinds(results: CrossTable) -> Iterator[str]:
 def _records(results: CrossTable) -> Iterator[dict[str, object]]:
     keys = ("value", "stderr", "ci95_low", "ci95_high", "n", "n_clusters", "not_measured")
     for row in results.rows:
-        settings = ", ".join(f"{key}={value}" for key, value in row.settings.items())
+        settings = ", ".join(_settings(row))
         for figure, group, cell in _cells(results, row):
             if cell is None:
                 continue
@@ -398,8 +389,11 @@ def _differences(suite: Suite) -> Table:
 
 def row_name(row: TableRow) -> str:
     """Return a row's name: its model and its settings."""
-    settings = [f"{key}={value}" for key, value in row.settings.items()]
-    return ", ".join([row.model, *settings])
+    return ", ".join([row.model, *_settings(row)])
+
+
+def _settings(row: TableRow) -> list[str]:
+    return [f"{key}={value}" for key, value in row.settings.items()]
 
 
 def _difference(suite: Suite, benchmark: BenchmarkComparison) -> Cell:
@@ -418,8 +412,8 @@ def _suite_records(suite: Suite) -> Iterator[Mapping[str, object]]:
     empty: dict[str, object] = dict.fromkeys(("row", "model", "benchmark", "score", *keys))
 
     def record(row: str, figures: Mapping[str, object], **names: object) -> dict[str, object]:
-        shown = {key: figures[key] for key in keys if key in figures}
-        return empty | {"row": row} | names | shown
+        columns = {key: figures[key] for key in keys if key in figures}
+        return empty | {"row": row} | names | columns
 
     for row in results.rows:
         for figure, _, cell in _cells(results, row):

@@ -11,7 +11,12 @@ from typing import Any
 from harness.analysis.metrics import PASS_RATE, Metrics
 from harness.config.identity import NAMED
 from harness.errors import RunConflict, option
-from harness.plugins.comparisons.comparable import DOCUMENTS, Variant, section_of
+from harness.plugins.comparisons.comparable import (
+    DOCUMENTS,
+    Variant,
+    section_of,
+    unequal_keys,
+)
 from harness.store.run_folder import HASH, input_name, unnoticed
 from harness.wording import truncated
 
@@ -119,7 +124,7 @@ def _differing_inputs(
     scored: list[str] = []
     scored_inputs: set[str] = set()
     for variant in variants:
-        inputs = set(_unlike_inputs(baseline, variant))
+        inputs = set(unequal_keys(baseline.fingerprint, variant.fingerprint))
         inputs -= {"dataset", "dataset_sha256", DOCUMENTS, CONTENT}  # reported elsewhere
         if confounded(baseline, variant):
             inputs.discard("prompt_sha256")
@@ -191,7 +196,7 @@ def unlike_verdicts(baseline: Variant, variant: Variant) -> list[str]:
     for kind in NAMED:
         keys |= {f"{kind}.{name}" for name in deciding}
     names = keys & {*changed(baseline, variant)}
-    inputs = _unlike_inputs(baseline, variant)
+    inputs = unequal_keys(baseline.fingerprint, variant.fingerprint)
     checks = str([variant.settings.get("task.checks")])  # which names their files and plug-ins
     for key in inputs:
         name = input_name(key)
@@ -203,13 +208,6 @@ def unlike_verdicts(baseline: Variant, variant: Variant) -> list[str]:
     if not names and f"checks{HASH}" in inputs:
         names = {"the set of checks"}
     return sorted(names)
-
-
-def _unlike_inputs(baseline: Variant, variant: Variant) -> list[str]:
-    """Return the keys of both runs' fingerprints whose values differ."""
-    ours = baseline.fingerprint
-    theirs = variant.fingerprint
-    return [key for key in ours.keys() & theirs.keys() if ours[key] != theirs[key]]
 
 
 def refuse_unlike_verdicts(baseline: Variant, variant: Variant) -> None:
@@ -256,10 +254,7 @@ def changed(baseline: Variant, variant: Variant) -> list[str]:
     for key in baseline.settings.keys() | variant.settings.keys():
         if baseline.settings.get(key) != variant.settings.get(key):
             differing_keys.append(key)
-    for key in baseline.later.keys() & variant.later.keys():  # only the judges that both runs have
-        if baseline.later[key] != variant.later[key]:
-            differing_keys.append(key)
-    return differing_keys
+    return differing_keys + unequal_keys(baseline.later, variant.later)
 
 
 def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
@@ -304,16 +299,15 @@ def distinguishing(first: Variant, second: Variant) -> list[str]:
     """Return the keys of settings that distinguish two runs in a table."""
     keys = []
     for key in changed(first, second):
-        section = _section(key, first)
-        second_section = _section(key, second)
-        parts = []
-        for part in section.keys() & second_section.keys():
-            if setting_text(section[part]) != setting_text(second_section[part]):
-                parts.append(part)
+        parts = unequal_keys(_section_texts(key, first), _section_texts(key, second))
         for part in parts or [key]:
             if setting(first, part) != setting(second, part):
                 keys.append(part)
     return keys
+
+
+def _section_texts(key: str, run: Variant) -> dict[str, str]:
+    return {part: setting_text(value) for part, value in _section(key, run).items()}
 
 
 def _section(key: str, run: Variant) -> dict[str, Any]:

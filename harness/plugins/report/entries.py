@@ -170,10 +170,10 @@ def entry(
             if part:
                 packed["extracted"] = _text(part)
         attempts.append(packed)
-    shown: dict[str, Any] = {"prompts": conversations, "attempts": attempts}
+    packed_entry: dict[str, Any] = {"prompts": conversations, "attempts": attempts}
     if references:
-        shown["references"] = list(map(_text, references))
-    return shown
+        packed_entry["references"] = list(map(_text, references))
+    return packed_entry
 
 
 def _packed(line: TextLine, prompt: int | None) -> dict[str, object]:

@@ -20,7 +20,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from harness.errors import import_extra
 from harness.plugins.comparisons.comparison_document import ShownUnit
-from harness.report.text import UNKNOWN, percentage, printable
+from harness.report.text import UNKNOWN, number_range, percentage, printable
 from harness.report.text import number as with_decimals
 from harness.store.files import replacing
 
@@ -200,9 +200,4 @@ def interval(ci95: tuple[float, float] | None, sign: bool = False, unit: ShownUn
 
 def sample_sizes(n: Mapping[str, int], noun: str) -> str:
     """Return the range of the runs' n as a sentence, such as ``n = 10 to 12 samples per run.``"""
-    low = min(n.values())
-    high = max(n.values())
-    sizes = f"{low:,}"
-    if low < high:
-        sizes += f" to {high:,}"
-    return f"n = {sizes} {noun} per run."
+    return f"n = {number_range(n.values())} {noun} per run."

@@ -17,7 +17,13 @@ from harness.analysis.summary import measure
 from harness.config.settings import without_secrets
 from harness.declarations import DISTRIBUTION, PluginMember, declared_members, described
 from harness.errors import HarnessError
-from harness.plugins.comparisons.comparable import Run, Variant, refuse_unknown_score, variant_of
+from harness.plugins.comparisons.comparable import (
+    Run,
+    Variant,
+    common_labels,
+    refuse_unknown_score,
+    variant_of,
+)
 from harness.plugins.comparisons.comparison_document import ShownUnit
 from harness.plugins.comparisons.constraints import (
     NO_FINDINGS,
@@ -275,7 +281,9 @@ def report_on(
         return Reported(runs)
     if len({run.metrics.task for run in runs}) > 1 and not (baseline or options.by):
         return Reported(runs, suite=suite_of(variants))
-    options = replaced(options, by=options.by or _common_label(runs))
+    if not options.by:
+        labels = common_labels(run.metrics for run in runs)
+        options = replaced(options, by=next(iter(labels), ""))
     if not all(len(run_findings.table) for run_findings in findings.values()):
         findings = {}
     comparison = compare_runs(variants, options, baseline, findings=findings)
@@ -285,14 +293,6 @@ def report_on(
     if len(runs) > 3 and 1 < n_groups <= MOST_RANKED:
         rankings = induced_rankings(variants, options.score, options.by, round_=options.round)
     return Reported(runs, comparison, with_planned(pairs, comparison), rankings)
-
-
-def _common_label(runs: Sequence[ReportedRun]) -> str:
-    """Return the first label that all runs have, or ""."""
-    for label in runs[0].metrics.groups:
-        if all(label in run.metrics.groups for run in runs):
-            return label
-    return ""
 
 
 def _read(

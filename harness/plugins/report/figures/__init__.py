@@ -105,8 +105,8 @@ def latency_figures(runs: Runs) -> Iterator[Figure]:
             sheet.add(name, texts, at=seconds, value=percentile / 100, low=None)
     if not n:
         return
-    at = plot.number_axis([point["at"] for point in sheet.data], "seconds")
-    options: dict[str, Any] = {"at": at, "joined": True, "ordered": True}
+    axis = plot.number_axis([point["at"] for point in sheet.data], "seconds")
+    options: dict[str, Any] = {"at": axis, "joined": True, "ordered": True}
     chart = plot.points_chart(sheet, "share of calls", runs.rates, **options)
     caption = (
         "Share of calls that took at most this long, excluding failed calls and those answered "

@@ -172,6 +172,9 @@ def effect_figures(runs: Runs) -> Iterator[Figure]:
                         statistic = statistics[group]
                         point = Point(names[group], run_name, statistic, beside={"level": level})
                         points.append(point)
+        levels = {}
+        for level, groups in groups_of.items():
+            levels[level] = [names[group] for group in groups]
         plan = Plan(
             name=slug(effect.name),
             title=f"{printable(effect.name).replace('_', ' ')}: {runs.value()}",
@@ -179,7 +182,7 @@ def effect_figures(runs: Runs) -> Iterator[Figure]:
             heading=printable(effect.label),
             value=runs.value(),
             unit=runs.unit,
-            levels={level: [names[group] for group in of] for level, of in groups_of.items()},
+            levels=levels,
         )
         yield plot.dots(points, plan, runs)
 
@@ -273,8 +276,9 @@ def ablation_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[F
     variants = []
     for run in runs.every:
         variants.append((Variant(run.name, run.metrics, run.settings, {}), run.attempts))
-    asked = comparison.asked
-    options = AblationOptions(baseline=comparison.baseline, over=asked.by, cluster=asked.cluster)
+    cluster = comparison.asked.cluster
+    by = comparison.asked.by
+    options = AblationOptions(baseline=comparison.baseline, over=by, cluster=cluster)
     try:
         ablation = ablate(variants, options)
     except UserError:  # no groups that all runs have
@@ -300,7 +304,7 @@ def ablation_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[F
         name="ablation",
         title=f"mean difference over {over} from {runs.short[baseline]}",
         caption=f"Each {over} has equal weight; differences are of the instances that both have. "
-        f"The statistical units are {units_shown(asked.cluster)}. Not adjusted "
+        f"The statistical units are {units_shown(cluster)}. Not adjusted "
         "for multiple comparisons, and not tested here: the page's tests weigh instances equally.",
         section="comparison",
         heading="run",
