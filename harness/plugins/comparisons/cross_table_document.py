@@ -68,13 +68,17 @@ def cross_table_document(results: CrossTable) -> TableDocument:
             cells += row.settings.values()
         if results.row_label:
             cells.append(row.group)
-        cells += [_cell(cell, figure) for figure, _, cell in _cells(results, row)]
+        for figure, _, cell in _cells(results, row):
+            cells.append(_cell(cell, figure))
         rows.append(Row(cells, row.marks))
     columns = [*names, *_columns(results)]
-    results_table = table(columns, rows, names=len(names), sectioned=bool(results.row_label))
+    parts: list[Table | Note] = [
+        table(columns, rows, names=len(names), sectioned=bool(results.row_label))
+    ]
+    parts += map(Note, _captions(results))
     return TableDocument(
         title=", ".join(results.tasks),
-        parts=[results_table, *map(Note, _captions(results))],
+        parts=parts,
         records=list(_records(results)),
         data=results,
     )
@@ -264,11 +268,12 @@ def _records(results: CrossTable) -> Iterator[dict[str, object]]:
 
 def suite_document(suite: Suite, *, brief: bool = False) -> TableDocument:
     """Build the document of a suite. ``brief`` omits average ranks, differences and tau-b."""
-    parts: list[Table | Note] = [_models(suite, brief), *map(Note, _model_notes(suite, brief))]
+    parts: list[Table | Note] = [_models(suite, brief)]
+    parts += map(Note, _model_notes(suite, brief))
     if suite.comparisons and not brief:
-        methods = dict.fromkeys(
-            TESTS[benchmark.comparison.method] for benchmark in suite.comparisons
-        )
+        methods: dict[str, None] = {}
+        for compared in suite.comparisons:
+            methods[TESTS[compared.comparison.method]] = None
         note = (
             "Model minus the first model, in the table's units, over the instances that both have; "
             f"p by {' or '.join(methods)}. p (Holm): adjusted for "
@@ -277,9 +282,11 @@ def suite_document(suite: Suite, *, brief: bool = False) -> TableDocument:
         parts += [_differences(suite), Note(note)]
     if suite.correlations and not brief:
         parts += [_correlations(suite), Note(_CORRELATION)]
+    parts += map(Note, suite.table.notes)
+    parts += map(Note, suite.notes)
     return TableDocument(
         title=", ".join(suite.table.tasks),
-        parts=[*parts, *map(Note, [*suite.table.notes, *suite.notes])],
+        parts=parts,
         records=list(_suite_records(suite)),
         data=suite,
     )
@@ -300,7 +307,8 @@ def _models(suite: Suite, brief: bool) -> Table:
     rows = []
     for place, row in enumerate(suite.table.rows):
         cells: list[object] = [row.model, *row.settings.values()]
-        cells += [_value(cell, figure) for figure, _, cell in _cells(suite.table, row)]
+        for figure, _, cell in _cells(suite.table, row):
+            cells.append(_value(cell, figure))
         cells.append(ranks.get(place, MISSING))
         rows.append(Row(cells, row.marks))
     columns = ["model", *settings, *headings, "average rank" if ranks else None]
@@ -308,14 +316,17 @@ def _models(suite: Suite, brief: bool) -> Table:
 
 
 def _heading(suite: Suite, figure: ShownFigure) -> str:
-    tasks = [any_figure.task for any_figure in suite.table.figures]
-    return figure.task if tasks.count(figure.task) == 1 else figure.name
+    tasks = [table_figure.task for table_figure in suite.table.figures]
+    if tasks.count(figure.task) > 1:
+        return figure.name
+    return figure.task
 
 
 def _value(cell: TableCell | None, figure: ShownFigure) -> Cell:
     if cell is None or cell.mean is None:
         return Cell(None, MISSING)
-    text = _with_interval(cell.mean, cell.ci95, *_scale(figure))
+    scale, digits = _scale(figure)
+    text = _with_interval(cell.mean, cell.ci95, scale, digits)
     return Cell(cell.mean, _covered(cell, figure) + text)
 
 
@@ -363,13 +374,16 @@ def _model_notes(suite: Suite, brief: bool) -> Iterator[str]:
 def _correlations(suite: Suite) -> Table:
     columns: list[Column | str] = ["benchmarks", Column("tau-b", digits=2, sign=True)]
     columns += [Column("p", form=p_value), Column("models", hide=1)]
-    rows = [[_pair(suite, tau), tau.tau_b, tau.p_value, tau.n_runs] for tau in suite.correlations]
+    rows = []
+    for tau in suite.correlations:
+        rows.append([_pair(suite, tau), tau.tau_b, tau.p_value, tau.n_runs])
     return table(columns, rows)
 
 
 def _pair(suite: Suite, tau: Tau) -> str:
-    figures = suite.table.figures
-    return ", ".join(_heading(suite, figures[place]) for place in (tau.first, tau.second))
+    first = suite.table.figures[tau.first]
+    second = suite.table.figures[tau.second]
+    return f"{_heading(suite, first)}, {_heading(suite, second)}"
 
 
 def _differences(suite: Suite) -> Table:

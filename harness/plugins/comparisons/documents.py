@@ -49,7 +49,11 @@ def ablation_document(analysis: AblationFindings) -> TableDocument:
     columns: list[Column | str] = ["variant", Column(ablation.over, hide=1), "mean", "gain %"]
     columns += ["difference", Column("95%", hide=2), Column("p", hide=3)]
     columns.append(Column("p (Holm)", hide=4))
-    rows = [Row([row.variant, *_figures(row)], row.marks) for row in ablation.rows]
+    rows = []
+    records = []
+    for row in ablation.rows:
+        rows.append(Row([row.variant, *_figures(row)], row.marks))
+        records.append(_record(row))
     parts: list[Table | Note] = [table(columns, rows, notes=_notes(ablation))]
     if ablation.by:
         parts.append(_by_groups(ablation))
@@ -63,12 +67,8 @@ def ablation_document(analysis: AblationFindings) -> TableDocument:
             f"differ from the baseline in more than the prompt: {', '.join(analysis.silent)}."
         )
         parts.append(Note(silent))
-    return TableDocument(
-        title="  ".join(filter(None, (ablation.task, ablation.model))),
-        parts=parts,
-        records=[_record(row) for row in ablation.rows],
-        data=analysis,
-    )
+    title = "  ".join(filter(None, (ablation.task, ablation.model)))
+    return TableDocument(title=title, parts=parts, records=records, data=analysis)
 
 
 def _figures(row: AblationRow) -> list[str]:
@@ -228,25 +228,28 @@ _KEYS = (
 
 def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None) -> TableDocument:
     """Build the document of all pairs of runs: means, p values and, if given, ``rankings``."""
-    names = [f"{place} {_run_name(row)}" for place, row in enumerate(matrix.rows, start=1)]
     runs = []
-    for name, row in zip(names, matrix.rows, strict=True):
+    pairs = []
+    for place, (row, ps) in enumerate(zip(matrix.rows, p_cells(matrix), strict=True), start=1):
+        name = f"{place} {_run_name(row)}"
         value = row.value
         runs.append(Row([name, _mean_cell(value), value.ci95, value.n, value.missing], row.marks))
-    parts: list[Table | Note] = [table(["run", "mean ± s.e.", "95%", "n", "missing"], runs)]
+        pairs.append([name, *ps])
+    parts: list[Table | Note] = [*serious_notes(matrix.notes)]
+    parts.append(table(["run", "mean ± s.e.", "95%", "n", "missing"], runs))
     if len(matrix.rows) > 1:
-        pairs = [[name, *cells] for name, cells in zip(names, p_cells(matrix), strict=True)]
         parts.append(_numbered("p / p (Holm)", pairs))
     captions = [*_matrix_captions(matrix)]
     if rankings is not None:
         parts += _ranking_tables(rankings)
         captions += _ranking_captions(rankings)
+    parts += map(Note, captions)
     records = []
     for record in _matrix_records(matrix, rankings):
         records.append(dict.fromkeys(_KEYS) | record)
     return TableDocument(
         title=f"{matrix.task}: {matrix.score}",
-        parts=[*serious_notes(matrix.notes), *parts, *map(Note, captions)],
+        parts=parts,
         records=records,
         data={"matrix": matrix, "rankings": rankings},
     )

@@ -65,12 +65,15 @@ def mean_of_groups(
         return Estimate(mean, n=n, n_clusters=n_clusters)
     single = np.array([estimate.n_clusters == 1 for estimate in strata])
     pooled = single[group]
-    strata.append(clustered_mean(means[single], (keys & 0xFFFFFFFF)[single[keys >> 32]]))
+    single_clusters = (keys & 0xFFFFFFFF)[single[keys >> 32]]
+    strata.append(clustered_mean(means[single], single_clusters))
     m = np.array([estimate.n_clusters or 1 for estimate in strata])
     degrees = np.array([estimate.degrees or 1 for estimate in strata])
     stratum = np.where(pooled, len(single), group)
-    influence = (values - np.where(pooled, mean, means[group])) / np.bincount(group)[group]
-    influence *= np.sqrt(m / np.maximum(m - 1, 1))[stratum] / len(single)
+    centre = np.where(pooled, mean, means[group])
+    weights = 1 / np.bincount(group)[group]
+    factor = np.sqrt(m / np.maximum(m - 1, 1)) / len(single)
+    influence = (values - centre) * weights * factor[stratum]
     term = merged(stratum, clusters)
     of_cluster = np.zeros(n_clusters, np.intp)
     of_cluster[clusters] = term
@@ -78,28 +81,47 @@ def mean_of_groups(
     v = np.bincount(of_cluster, squares)
     f = np.full(len(v), inf)
     np.minimum.at(f, term, degrees[stratum])
-    size = np.bincount(of_cluster)
     separate = np.bincount(term[first_value]) == 1  # neither merged nor the pooled single clusters
-    donor_degrees = np.where(separate & (size > 1), f, 0)
-    small = separate & (size < np.where(v > 0, FEWEST, SMALL_GROUP))
-    if donor_degrees.any() and small.any():
-        pooled = (v * size * donor_degrees).sum() / donor_degrees.sum()
-        borrowed = (pooled / size[small]).sum()
-        if borrowed > v[small].sum() * (1 + 1e-9):
-            v = np.append(v[~small], borrowed)
-            f = np.append(f[~small], donor_degrees.sum())
-    weights = 1 / np.bincount(group)[group]
-    free = v.sum() ** 2 / (v**2 / (f + 2)).sum() - 2 if v.any() else f.sum()
+    v, f = _with_borrowed(v, f, np.bincount(of_cluster), separate)
+    free = f.sum()
+    if v.any():
+        free = v.sum() ** 2 / (v**2 / (f + 2)).sum() - 2
+    largest = inf
+    if np.isin(values, (0, 1)).all():
+        largest = kish_size(np.arange(n), weights)
+    informative = informative_degrees(squares, np.zeros(1, np.intp))
     return Estimate(
         mean,
         stderr=sqrt(v.sum()),
         n=n,
         n_clusters=n_clusters,
         degrees=float(np.clip(free, f.min(), f.sum())),
-        informative=float(informative_degrees(squares, np.zeros(1, np.intp))[0]),
+        informative=float(informative[0]),
         kish=kish_size(clusters, weights),
-        largest=kish_size(np.arange(n), weights) if np.isin(values, (0, 1)).all() else inf,
+        largest=largest,
     )
+
+
+def _with_borrowed(
+    v: NDArray[Any], f: NDArray[Any], size: NDArray[np.integer], separate: NDArray[np.bool_]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return variances and degrees, those of small groups replaced by the pooled one if greater.
+
+    Args:
+        v: (g,) The variances of groups.
+        f: (g,) Their degrees of freedom.
+        size: (g,) Their numbers of clusters.
+        separate: (g,) Whether a group shares no cluster with another one.
+    """
+    donor_degrees = np.where(separate & (size > 1), f, 0)
+    small = separate & (size < np.where(v > 0, FEWEST, SMALL_GROUP))
+    if not (donor_degrees.any() and small.any()):
+        return v, f
+    pooled = (v * size * donor_degrees).sum() / donor_degrees.sum()
+    borrowed = (pooled / size[small]).sum()
+    if borrowed <= v[small].sum() * (1 + 1e-9):
+        return v, f
+    return np.append(v[~small], borrowed), np.append(f[~small], donor_degrees.sum())
 
 
 def merged(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
