@@ -31,7 +31,7 @@ from harness.plugins.comparisons.comparable import (
 from harness.plugins.comparisons.comparison import Method, Pairs, compare, pair
 from harness.plugins.comparisons.p_values import holm
 from harness.plugins.comparisons.run_differences import changed, differing, marks_against
-from harness.plugins.comparisons.strata import Paired, heterogeneity, paired
+from harness.plugins.comparisons.strata import compare_groups, heterogeneity
 from harness.ports import Claim
 from harness.wording import count_of
 
@@ -115,7 +115,9 @@ def ablate(runs: Sequence[Run], options: AblationOptions) -> Ablation:
     if not base:
         problem = f"The run {baseline.metrics.run!r} has no {baseline.score} in any {over}."
         raise ConfigError(problem, "Name another --baseline, or another --score.")
-    tables = {variant.name: scored(table.last_rounds(), variant.score) for variant, table in runs}
+    tables = {}
+    for variant, table in runs:
+        tables[variant.name] = scored(table.last_rounds(), variant.score)
     before = tables[baseline.name]
     if cluster != over:
         refuse_unknown_label("--cluster", cluster, {baseline.name: before})
@@ -125,7 +127,8 @@ def ablate(runs: Sequence[Run], options: AblationOptions) -> Ablation:
         pairs = pair(before, tables[variant.name], score=score, weight=baseline.weight(score))
         pairs = pairs.sharing(replies.same_as(variant.replies()))
         rows.append(_row(variant, baseline, pairs, options))
-    p_holm = holm([row.p_value for row in rows])
+    for place, p_holm in enumerate(holm([row.p_value for row in rows])):
+        rows[place] = replace(rows[place], p_holm=p_holm)
     rivals = [variant for variant in started if variant is not baseline]
     return Ablation(
         task=baseline.metrics.task,
@@ -136,7 +139,7 @@ def ablate(runs: Sequence[Run], options: AblationOptions) -> Ablation:
         score=measures,
         by=options.by,
         n_groups=len(base),
-        rows=[replace(row, p_holm=p) for row, p in zip(rows, p_holm, strict=True)],
+        rows=rows,
         notes=list(differing(baseline, rivals)),
     )
 
@@ -171,12 +174,6 @@ def group_values(variant: Variant, over: str) -> dict[str, float]:
         if statistic is not None and statistic.mean is not None:
             values[name] = statistic.mean
     return values
-
-
-def compare_groups(values: Mapping[str, float], base: Mapping[str, float]) -> Paired:
-    """Return the variant's mean difference from the baseline over their common groups."""
-    common = [name for name in base if name in values]
-    return paired([values[name] for name in common], [base[name] for name in common])
 
 
 def _gain(values: Mapping[str, float], base: Mapping[str, float], total: int) -> Gain:
@@ -362,12 +359,18 @@ class _Evidence:
                 n_examples += int(number) * group.n
         return len(self._values(variant)), n_examples / (n or 1)
 
+    def _n_fields(self, encoding: str) -> int:
+        return len(self._runs[encoding].display.fields.get(encoding, {}))
+
     def fields(self) -> list[FieldGain]:
         """Return the gains in the pairs of runs whose encodings differ by one added field."""
         gains: dict[str, list[FieldGain]] = {}
-        for two in combinations(self._runs.items(), 2):
-            described = [(run.display.fields.get(encoding, {}), run) for encoding, run in two]
-            (fewer, less), (fields, more) = sorted(described, key=lambda pair: len(pair[0]))
+        for two in combinations(self._runs, 2):
+            less_encoding, more_encoding = sorted(two, key=self._n_fields)
+            less = self._runs[less_encoding]
+            more = self._runs[more_encoding]
+            fewer = less.display.fields.get(less_encoding, {})
+            fields = more.display.fields.get(more_encoding, {})
             added = list(fields.keys() - fewer.keys())
             if len(added) != 1 or not fewer.keys() < fields.keys():
                 continue
@@ -397,11 +400,11 @@ class _Evidence:
         return ClaimVerdict(says=claim.says, source=claim.source, verdict=result, evidence=evidence)
 
     def _more(self, claim: Claim) -> _Finding:
-        missing = [name for name in (claim.more, claim.less) if name not in self._runs]
-        if missing:
+        more = self._runs.get(claim.more)
+        less = self._runs.get(claim.less)
+        if more is None or less is None:
+            missing = [name for name in (claim.more, claim.less) if name not in self._runs]
             return "not tested", f"no usable run of {' and of '.join(missing)}"
-        more = self._runs[claim.more]
-        less = self._runs[claim.less]
         result, described = self._tested(more, less)
         return result, f"{more.name} over {less.name}: {described}"
 

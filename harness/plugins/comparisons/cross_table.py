@@ -248,7 +248,10 @@ def _figures(
         by_name[figure.name] = figure
     if not scores:
         scores = [*(figure.name for figure in paper_figures), variant.score]
-    return [by_name.get(score) or TableFigure(score, "score", score) for score in scores]
+    figures = []
+    for score in scores:
+        figures.append(by_name.get(score) or TableFigure(score, "score", score))
+    return figures
 
 
 def _label(

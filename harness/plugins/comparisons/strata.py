@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum, inf, sqrt
 from typing import Any
@@ -174,6 +174,12 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
         n_more=int((differences > ROUNDING).sum()),
         limit=limit,
     )
+
+
+def compare_groups(values: Mapping[str, float], base: Mapping[str, float]) -> Paired:
+    """Return a variant's mean difference from its baseline over their common groups."""
+    common = [name for name in base if name in values]
+    return paired([values[name] for name in common], [base[name] for name in common])
 
 
 def heterogeneity(effects: Sequence[float], stderrs: Sequence[float]) -> float | None:

@@ -207,11 +207,16 @@ def _packed(line: TextLine, prompt: int | None) -> dict[str, object]:
 
 def _sent(request: _Request) -> Text | None:
     """Return a request without its prompt as JSON, or None if that leaves at most a seed."""
-    sent = {"model": request.model, "decoding": request.decoding, "seed": request.seed}
-    stated = {key: value for key, value in sent.items() if value not in ("", {}, None)}
-    if not stated.keys() - {"seed"}:
+    sent: dict[str, object] = {}
+    if request.model:
+        sent["model"] = request.model
+    if request.decoding:
+        sent["decoding"] = request.decoding
+    if not sent:
         return None
-    return _text(msgspec.json.format(to_json(stated), indent=1).decode())
+    if request.seed is not None:
+        sent["seed"] = request.seed
+    return _text(msgspec.json.format(to_json(sent), indent=1).decode())
 
 
 def _packed_score(name: str, score: Score) -> dict[str, object]:
@@ -263,11 +268,14 @@ def _packed_violation(error: Mapping[str, Any]) -> PackedConstraint:
 
 def _in_words(details: Mapping[str, Any]) -> str:
     """Return short details as words, such as ``words 41``, and others as JSON."""
-    brief = all(value is None or isinstance(value, int | float | str) for value in details.values())
-    words = ", ".join(f"{name} {_plain(value)}" for name, value in details.items())
-    words = words.replace(", of ", " of ")
-    if brief and len(words) < BRIEF:
-        return words
+    brief = True
+    words = []
+    for name, value in details.items():
+        brief = brief and (value is None or isinstance(value, int | float | str))
+        words.append(f"{name} {_plain(value)}")
+    text = ", ".join(words).replace(", of ", " of ")
+    if brief and len(text) < BRIEF:
+        return text
     return to_json(details).decode()
 
 

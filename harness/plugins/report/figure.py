@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import cycle, islice
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -56,6 +57,11 @@ WIDTH = 640
 
 _VEGA_LITE = "v6.4"  # the version that the pinned Altair generates
 _CHARACTER = 7  # approximate width of a character in a title, in pixels
+
+
+def run_shapes(n: int) -> list[str]:
+    """Return the shapes of n runs or groups, which repeat after the last one."""
+    return list(islice(cycle(SHAPES), n))
 
 
 def config(dark: bool = False) -> dict[str, Any]:
@@ -130,7 +136,10 @@ LINE = 34  # maximum characters per line of a name in axes and legends
 def display_names(names: Iterable[str]) -> dict[str, str]:
     """Map names to distinct display names, each on one line, cut to about `LONGEST` characters."""
     every = list(dict.fromkeys(names))
-    texts = (printable(name[:LONGEST]).strip()[:LONGEST] or "(empty)" for name in every)
+    texts = []
+    for name in every:
+        text = printable(name[:LONGEST]).strip()[:LONGEST]
+        texts.append(text or "(empty)")
     return dict(zip(every, distinct(texts), strict=True))
 
 

@@ -83,7 +83,6 @@ def overview(
     full_names = [run.name for run in reported.runs]
     reported = shortened(reported)
     runs = reported.runs
-    comparison = reported.comparison
     unit = unit_of(runs)
     frequent = _frequent(runs)
     included = included or [len(run.attempts) for run in runs]
@@ -92,33 +91,36 @@ def overview(
     for run, full_name, n in zip(runs, full_names, included, strict=True):
         overviews.append(_run(run, full_name, n, runs, frequent))
         groups |= run.explanations
-    marks = list(_marks(runs, comparison))
-    document = Overview(
+    marks = list(_marks(runs, reported.comparison))
+    method = [*_INTERVALS]
+    comparison = None
+    if reported.comparison is not None:
+        method += _method(reported.comparison, unit)
+        comparison = _comparison(reported.comparison, unit)
+    differing_settings = differences(runs)
+    difference_table = None
+    if differing_settings is not None:
+        difference_table = table_part(differing_settings, unit)
+    provenance = [table_part(origins(runs), unit)]
+    provenance.append(table_part(settings(runs), unit, folded=True))
+    provenance.append(table_part(packages(runs), unit, folded=True))
+    return Overview(
         title=title,
         made_at=made_at,
         digits=unit.digits,
         answer=headline_of(reported, overviews, marks, unit),
         marks=marks,
-        warnings=_warnings(comparison, runs, unit),
+        warnings=_warnings(reported.comparison, runs, unit),
         prefix=common_start(full_names),
         runs=overviews,
+        differences=difference_table,
+        comparison=comparison,
         sections=sections(reported, unit, figures),
         judges=dict(_validated(runs)),
         groups=groups,
-        method=[*_INTERVALS],
-        provenance=[
-            table_part(origins(runs), unit),
-            table_part(settings(runs), unit, folded=True),
-            table_part(packages(runs), unit, folded=True),
-        ],
+        method=method,
+        provenance=provenance,
     )
-    differing_settings = differences(runs)
-    if differing_settings is not None:
-        document = replace(document, differences=table_part(differing_settings, unit))
-    if comparison is not None:
-        method = [*_INTERVALS, *_method(comparison, unit)]
-        document = replace(document, comparison=_comparison(comparison, unit), method=method)
-    return document
 
 
 def _run(
@@ -389,7 +391,7 @@ def _comparison(comparison: RunComparison, unit: ShownUnit) -> ComparisonOvervie
     for against in comparison.others:
         overall = against.overall
         low, high = overall.ci95 or (None, None)
-        rows.append(Difference(
+        difference = Difference(
             run=against.run,
             difference=overall.difference,
             low=low,
@@ -399,7 +401,8 @@ def _comparison(comparison: RunComparison, unit: ShownUnit) -> ComparisonOvervie
             better=overall.better,
             worse=overall.worse,
             n=overall.n,
-        ))  # fmt: skip
+        )
+        rows.append(difference)
     return ComparisonOverview(
         baseline=comparison.baseline,
         score=score_name(comparison.asked.score),
@@ -448,7 +451,9 @@ def unequal(comparison: RunComparison, runs: Sequence[ReportedRun]) -> Iterator[
 
 def _several(runs: Sequence[ReportedRun], key: str, defaults: Sequence[int]) -> str:
     """Return a setting's values, such as "1, 2 and 4", or "" if all runs have the same value."""
-    values = {int(run.settings.get(key) or n) for run, n in zip(runs, defaults, strict=True)}
+    values = set()
+    for run, default in zip(runs, defaults, strict=True):
+        values.add(int(run.settings.get(key) or default))
     if len(values) < 2:
         return ""
     texts = [f"{value:,}" for value in sorted(values)]

@@ -26,12 +26,12 @@ from harness.plugins.report.figure import (
     LIGHT_INK_BEYOND,
     NUMBER,
     RAMP,
-    SHAPES,
     Figure,
     display_names,
     interval,
     number,
     on_axis,
+    run_shapes,
     sample_sizes,
     slug,
     write_image,
@@ -134,6 +134,9 @@ def _figure(runs: Runs, by: Sequence[str], cells: Cells, only: str = "") -> Figu
 
 def pair_figure(runs: Runs, matrix: PairMatrix) -> Figure:
     """Draw the difference between every two runs, as in WildIFEval's figures 7a, 13 and 14."""
+    keys = []
+    for matrix_row in matrix.rows:
+        keys.append(runs.short[runs.names[matrix_row.run]])
     sheet = Sheet(runs, "run", "minus", "difference", "95% interval", "p", "p (Holm)")
     unit = runs.rates if matrix.verdicts else runs.unit
     scale = 1
@@ -151,7 +154,7 @@ def pair_figure(runs: Runs, matrix: PairMatrix) -> Figure:
             texts = [name, baseline_name, number(comparison.difference, True, unit)]
             texts.append(interval(comparison.ci95, True, unit))
             texts += [p_value(comparison.p_value), p_value(comparison.p_adjusted)]
-            place = {"row": runs.short[name], "column": runs.short[baseline_name]}
+            place = {"row": keys[row], "column": keys[column]}
             value = None
             if comparison.difference is not None:
                 value = scale * comparison.difference
@@ -162,7 +165,6 @@ def pair_figure(runs: Runs, matrix: PairMatrix) -> Figure:
         "with it, of other pairs over all pairs."
     )
     title = f"difference in {printable(score_name(matrix.score))}, row minus column"
-    keys = [runs.short[runs.names[row.run]] for row in matrix.rows]
     chart = _chart(sheet, axis_title, ("column", keys), ("row", keys))
     return sheet.figure("pairs", title, caption, chart, "comparison")
 
@@ -311,7 +313,7 @@ def map_figure(
     for (text, group), (x, y) in zip(texts.items(), positions.tolist(), strict=True):
         sheet.add("", [printable(text[:200]), printable(group)], x=x, y=y, group=printable(group))
     groups = sorted({point["group"] for point in sheet.data})
-    shapes = [SHAPES[position % len(SHAPES)] for position in range(len(groups))]
+    shapes = run_shapes(len(groups))
     chart = sheet.chart("text_map", label=printable(label), groups=groups, shapes=shapes)
     caption = "t-SNE: near points are similar texts; distances between far points mean nothing."
     title = f"{len(texts):,} different criteria of {task}"

@@ -17,7 +17,6 @@ from harness.analysis.metrics import PASS_RATE, SampleStatistic, Statistic
 from harness.plugins.comparisons.comparison_document import ShownUnit
 from harness.plugins.comparisons.run_comparison import RunComparison
 from harness.plugins.report.figure import (
-    SHAPES,
     Figure,
     display_names,
     filled,
@@ -25,6 +24,7 @@ from harness.plugins.report.figure import (
     interval,
     number,
     on_axis,
+    run_shapes,
     sample_sizes,
 )
 from harness.plugins.report.runs import ReportedRun, unit_of
@@ -156,7 +156,7 @@ class Sheet:
             # Two columns of long names would not fit on a small screen.
             columns = 1 if max(map(len, values), default=0) > _LONG_KEY else 2
             legend = {"title": None, "values": values, "columns": columns, "symbolOpacity": 1}
-        shapes = [SHAPES[position % len(SHAPES)] for position in range(len(keys))]
+        shapes = run_shapes(len(keys))
         return {"present": bool(self.present), "names": keys, "shapes": shapes, "legend": legend}
 
     def figure(
