@@ -114,7 +114,10 @@ class Table:
 
     def texts(self, row: Row) -> list[str]:
         """Return the texts of a row's cells, formatted by their columns."""
-        return [column.show(cell) for column, cell in zip(self.columns, row.cells, strict=True)]
+        texts = []
+        for column, cell in zip(self.columns, row.cells, strict=True):
+            texts.append(column.show(cell))
+        return texts
 
 
 @dataclass(frozen=True, slots=True)

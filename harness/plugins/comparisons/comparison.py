@@ -140,7 +140,10 @@ class Pairs:
     def group(self, label: str) -> Mapping[str, Ints]:
         """Map each group of a label to its pairs' row numbers, omitting pairs without a group."""
         code, names = self.codes(label)
-        return {names[place]: rows for place, rows in rows_by(code, len(names))}
+        groups = {}
+        for place, rows in rows_by(code, len(names)):
+            groups[names[place]] = rows
+        return groups
 
     def clustered_by(self, label: str) -> Pairs:
         """Return the pairs with a label's groups as clusters, or unchanged if the label is "".

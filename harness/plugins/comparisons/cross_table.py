@@ -129,7 +129,13 @@ def cross_table(
     runs: Sequence[comparable.Run], tables: Mapping[str, PaperTable], options: TableOptions
 ) -> CrossTable:
     """Build the results table of runs of one or more tasks."""
-    started = [(variant, table) for variant, table in runs if len(table)]
+    started = []
+    notes = []
+    for variant, table in runs:
+        if len(table):
+            started.append((variant, table))
+        else:
+            notes.append(f"The run {variant.name!r} has no attempts.")
     if not started:
         raise ConfigError("None of the runs has an attempt.", "Run their run files again.")
     comparable.refuse_unknown_round([table for _, table in started], options.round)
@@ -142,7 +148,6 @@ def cross_table(
     numbers = sorted(present)
     figures = [_shown_figure(number, plan, numbers, filled) for number in numbers]
     columns, rows, shared = _rows(filled, row_settings, numbers)
-    notes = [f"The run {v.name!r} has no attempts." for v, table in runs if not len(table)]
     if shared:
         notes.append("A figure that several runs of a row have is not shown over all columns.")
     if "run" in row_settings[0]:

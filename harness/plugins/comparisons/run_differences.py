@@ -79,8 +79,9 @@ def differing(
                 "unknown: an earlier version of the harness hashed code differently."
             )
     yield from _differing_inputs(baseline, variants, same_content, unlike_runs)
-    yield from unequal([(variant.name, variant.metrics) for variant in (baseline, *variants)])
-    yield from unequal_tries([baseline, *variants])
+    every = [baseline, *variants]
+    yield from unequal([(variant.name, variant.metrics) for variant in every])
+    yield from unequal_tries(every)
 
 
 def _same_content(baseline: Variant, variant: Variant) -> bool:

@@ -203,7 +203,10 @@ def _cluster_totals(runs: Sequence[Run]) -> tuple[Floats, NDArray[np.integer]]:
     runs, _, score = scored_runs(runs, "", None)
     weight = runs[0][0].weight(score)
     first, *others = (attempts for _, attempts in runs)
-    pairs = [pair(first, table, score=score, weight=weight).linearised() for table in others]
+    pairs = []
+    for table in others:
+        paired = pair(first, table, score=score, weight=weight)
+        pairs.append(paired.linearised())
     digests = reduce(np.intersect1d, (paired.digest for paired in pairs))
     common = [paired.take(np.searchsorted(paired.digest, digests)) for paired in pairs]
     _, cluster = np.unique(common[0].cluster, return_inverse=True)

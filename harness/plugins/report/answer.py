@@ -111,12 +111,18 @@ def _highest(matrix: PairMatrix, baseline: str, unit: ShownUnit) -> str:
     if not values:
         return f"none of the {len(matrix.rows):,} runs has a judged answer"
     best = max(values.values())
-    first, *ties = [name for name, value in values.items() if value == best]
-    lower = [name for name, value in values.items() if value < best]
+    leaders = []
+    lower = []
+    for name, mean in values.items():
+        if mean == best:
+            leaders.append(name)
+        else:
+            lower.append(name)
+    first, *ties = leaders
     value = _value(best, matrix.score, unit)
     if ties:
         value += " each"
-    sentence = f"{joined_with_and([first, *ties])} scored "
+    sentence = f"{joined_with_and(leaders)} scored "
     if lower:
         rival = baseline if baseline in lower else max(lower, key=values.__getitem__)
         leader = f"{first} " if ties else ""

@@ -112,7 +112,8 @@ def show_constraints(folders: Sequence[RunFolder], label: str) -> TableDocument:
     [folder] = folders
     findings = _findings(folder, label)
     listed = kinds(findings, label)
-    unlabelled = int(findings.table.judged.sum()) - sum(kind.n for kind in listed)
+    n_listed = sum(kind.n for kind in listed)
+    unlabelled = int(findings.table.judged.sum()) - n_listed
     document = constraint_document(listed, findings.without, label, unlabelled)
     return headed(document, measure(folder))
 
@@ -135,8 +136,12 @@ def _shares(folders: Sequence[RunFolder], label: str) -> TableDocument:
     if len(tasks) > 1:
         problem = f"The runs are of different tasks: {', '.join(tasks)}."
         raise ConfigError(problem, "Show the runs of each task separately.")
-    runs = {folder.name: kinds(_findings(folder, label), label) for folder in folders}
-    marks = [f"{variant.name}: {', '.join(variant.marks)}" for variant in variants if variant.marks]
+    runs = {}
+    marks = []
+    for folder, variant in zip(folders, variants, strict=True):
+        runs[folder.name] = kinds(_findings(folder, label), label)
+        if variant.marks:
+            marks.append(f"{variant.name}: {', '.join(variant.marks)}")
     return replace(constraint_shares(runs, label), title=next(iter(tasks)), marks=marks)
 
 

@@ -353,7 +353,9 @@ def shortened(reported: Reported) -> Reported:
     prefix = common_start([run.name for run in reported.runs])
     if not prefix:
         return reported
-    runs = [replace(run, name=run.name.removeprefix(prefix)) for run in reported.runs]
+    runs = []
+    for run in reported.runs:
+        runs.append(replace(run, name=run.name.removeprefix(prefix)))
     comparison = reported.comparison
     if comparison is not None:
         others = []
@@ -363,7 +365,9 @@ def shortened(reported: Reported) -> Reported:
         comparison = replaced(comparison, baseline=baseline, others=others)
     matrix = reported.matrix
     if matrix is not None:
-        rows = [replaced(row, run=row.run.removeprefix(prefix)) for row in matrix.rows]
+        rows = []
+        for row in matrix.rows:
+            rows.append(replaced(row, run=row.run.removeprefix(prefix)))
         matrix = replaced(matrix, rows=rows)
     return reported._replace(runs=runs, comparison=comparison, matrix=matrix)
 
@@ -386,8 +390,9 @@ def sample_seconds(index: AttemptIndex) -> NDArray[np.float64]:
     A cached reply counts with its call's duration, and a crash with the time until it. Samples
     with a failed call, or one of unknown duration, are left out. Judges' calls do not count.
     """
-    durations = [line.duration for line in index.read(TimedLine, np.arange(len(index)))]
+    lines = index.read(TimedLine, np.arange(len(index)))
+    durations = np.array([line.duration for line in lines], np.float64)
     sample = np.cumsum(index.attempts.sample_starts()) - 1
-    sums = np.bincount(sample, np.array(durations, np.float64))
+    sums = np.bincount(sample, durations)
     complete: NDArray[np.float64] = sums[~np.isnan(sums)]
     return complete

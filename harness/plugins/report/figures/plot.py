@@ -152,9 +152,13 @@ class Sheet:
         keys = list(self._runs.short.values())
         legend = None
         if len(keys) > 1:
-            values = [key for name, key in self._runs.short.items() if name in self.present]
-            # Two columns of long names would not fit on a small screen.
-            columns = 1 if max(map(len, values), default=0) > _LONG_KEY else 2
+            values = []
+            columns = 2
+            for name, key in self._runs.short.items():
+                if name in self.present:
+                    values.append(key)
+                    if len(key) > _LONG_KEY:  # two columns would not fit on a small screen
+                        columns = 1
             legend = {"title": None, "values": values, "columns": columns, "symbolOpacity": 1}
         shapes = run_shapes(len(keys))
         return {"present": bool(self.present), "names": keys, "shapes": shapes, "legend": legend}
