@@ -25,6 +25,7 @@ from harness.plugins.comparisons.comparable import (
     Variant,
     common_labels,
     common_score,
+    group_values,
     refuse_incomparable,
     refuse_unknown_label,
 )
@@ -148,10 +149,11 @@ def _baseline(variants: Sequence[Variant], requested: str) -> Variant:
     by_name = {variant.name: variant for variant in variants}
     name = requested or variants[0].name
     refuse_unknown(name, by_name, f"There is no variant {name!r} to compare with.")
-    if not by_name[name].begun:
-        problem = f"The run {by_name[name].metrics.run!r} has no attempts to compare with."
+    baseline = by_name[name]
+    if not baseline.begun:
+        problem = f"The run {baseline.metrics.run!r} has no attempts to compare with."
         raise ConfigError(problem, "Run its run file again, or name another --baseline.")
-    return by_name[name]
+    return baseline
 
 
 def _label(variants: Sequence[Variant], requested: str) -> str:
@@ -164,16 +166,6 @@ def _label(variants: Sequence[Variant], requested: str) -> str:
             problem = f"The run {variant.metrics.run!r} has no groups of {requested!r}."
             refuse_unknown(requested, shared, problem)
     return requested or shared[0]
-
-
-def group_values(variant: Variant, over: str) -> dict[str, float]:
-    """Return a variant's mean score by group, without groups that have no value."""
-    values = {}
-    for name, group in variant.metrics.groups.get(over, {}).items():
-        statistic = group if variant.score == PASS_RATE else group.scores.get(variant.score)
-        if statistic is not None and statistic.mean is not None:
-            values[name] = statistic.mean
-    return values
 
 
 def _gain(values: Mapping[str, float], base: Mapping[str, float], total: int) -> Gain:
@@ -359,18 +351,20 @@ class _Evidence:
                 n_examples += int(number) * group.n
         return len(self._values(variant)), n_examples / (n or 1)
 
-    def _n_fields(self, encoding: str) -> int:
-        return len(self._runs[encoding].display.fields.get(encoding, {}))
-
     def fields(self) -> list[FieldGain]:
         """Return the gains in the pairs of runs whose encodings differ by one added field."""
         gains: dict[str, list[FieldGain]] = {}
+        fields_of = {}
+        for encoding, run in self._runs.items():
+            fields_of[encoding] = run.display.fields.get(encoding, {})
         for two in combinations(self._runs, 2):
-            less_encoding, more_encoding = sorted(two, key=self._n_fields)
+            less_encoding, more_encoding = sorted(
+                two, key=lambda encoding: len(fields_of[encoding])
+            )
             less = self._runs[less_encoding]
             more = self._runs[more_encoding]
-            fewer = less.display.fields.get(less_encoding, {})
-            fields = more.display.fields.get(more_encoding, {})
+            fewer = fields_of[less_encoding]
+            fields = fields_of[more_encoding]
             added = list(fields.keys() - fewer.keys())
             if len(added) != 1 or not fewer.keys() < fields.keys():
                 continue

@@ -221,6 +221,16 @@ def common_labels(runs: Iterable[Metrics]) -> list[str]:
     return labels
 
 
+def group_values(variant: Variant, over: str) -> dict[str, float]:
+    """Return a variant's mean score by group, without groups that have no value."""
+    values = {}
+    for name, group in variant.metrics.groups.get(over, {}).items():
+        statistic = group if variant.score == PASS_RATE else group.scores.get(variant.score)
+        if statistic is not None and statistic.mean is not None:
+            values[name] = statistic.mean
+    return values
+
+
 def most_samples(attempts: AttemptTable) -> int:
     """Return the largest number of samples of any instance, or 0 for an empty table."""
     return int(np.bincount(attempts.instance[attempts.sample_starts()]).max(initial=0))

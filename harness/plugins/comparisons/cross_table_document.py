@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TypeGuard
 
 from harness.analysis.metrics import MOST_UNJUDGED, PASS_RATE
@@ -158,10 +159,7 @@ def _has_error(cell: TableCell) -> bool:
 
 
 def _all_cells(results: CrossTable) -> list[TableCell | None]:
-    cells: list[TableCell | None] = []
-    for row in results.rows:
-        cells += row.cells
-    return cells
+    return list(chain.from_iterable(row.cells for row in results.rows))
 
 
 def _captions(results: CrossTable) -> list[str]:

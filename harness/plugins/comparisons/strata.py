@@ -71,9 +71,11 @@ def mean_of_groups(
     degrees = np.array([estimate.degrees or 1 for estimate in strata])
     stratum = np.where(pooled, len(single), group)
     centre = np.where(pooled, mean, means[group])
-    weights = 1 / np.bincount(group)[group]
-    factor = np.sqrt(m / np.maximum(m - 1, 1)) / len(single)
-    influence = (values - centre) * weights * factor[stratum]
+    sizes = np.bincount(group)[group]
+    weights = 1 / sizes
+    factor = np.sqrt(m / np.maximum(m - 1, 1))
+    influence = (values - centre) / sizes
+    influence *= factor[stratum] / len(single)
     term = merged(stratum, clusters)
     of_cluster = np.zeros(n_clusters, np.intp)
     of_cluster[clusters] = term
