@@ -144,8 +144,8 @@ class SectionIndex:
         for place, total in totals.items():
             number, _ = self._passages[place]
             section = self._sections[number]
-            words = set(section.heading.lower().split()) - self._stop_words
-            share = min(1.0, n_in_heading[place] / max(1, len(words)))
+            heading_words = set(section.heading.lower().split()) - self._stop_words
+            share = min(1.0, n_in_heading[place] / max(1, len(heading_words)))
             score = total + HEADING_SHARE_WEIGHT * share * of_headings[place]
             score *= (n_terms[place] / len(terms)) ** COVERAGE_EXPONENT
             score *= 1 + LINK_WEIGHT * log2(1 + len(self._links[section.place]))
