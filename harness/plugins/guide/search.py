@@ -281,7 +281,7 @@ def context_of(passage: str, terms: Sequence[str]) -> str:
         return passage
     stems = [re.escape(term[:-1] if len(term) > SHORTEST_STEM else term) for term in terms]
     pattern = re.compile("|".join(rf"\b{stem}" for stem in stems), re.IGNORECASE)
-    sentences = re.split(r"(?<=[.:]) +|\n(?=harness )", passage.replace(".\n", ". "))
+    sentences = re.split(r"(?<=[.]) +|\n(?=harness )", passage.replace(".\n", ". "))
     for number, sentence in enumerate(sentences):
         if pattern.search(sentence):
             return " ".join(sentences[number:])
