@@ -33,7 +33,13 @@ from harness.engine.reasoning import unseparated
 from harness.engine.recorder import AttemptRecorder, Observers
 from harness.engine.run_files import with_own_rows
 from harness.engine.samples import SampleRunner
-from harness.engine.session import Session, open_session, rare_collections, work_off
+from harness.engine.session import (
+    Session,
+    count_unrecorded,
+    open_session,
+    rare_collections,
+    work_off,
+)
 from harness.engine.turns import Rewriter, UserTurns
 from harness.errors import (
     AFFECTS_ALL_RUNS,
@@ -64,6 +70,7 @@ from harness.store.lost_lines import needs_rescoring, refuse_changed, retried_ou
 from harness.store.manifest import Manifest
 from harness.store.run_folder import JUDGES, unnoticed
 from harness.store.runs import base_name
+from harness.store.unrecorded import UNRECORDED
 from harness.wording import count_of
 
 if TYPE_CHECKING:
@@ -97,6 +104,7 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
                     shared=job.run.budget.shared,
                     base=base_name(job.folder, job.variant.name),
                     listed=job.variant.runs,
+                    part=job.run.part,
                 )
             )
             if job.copies:
@@ -459,6 +467,8 @@ class _SessionWork:
         manifest = self._manifest
         gc.collect()  # frees memory for reading the attempts
         manifest.end(ended, problem)
+        if self._lost or UNRECORDED in folder.read_manifest():
+            manifest.add({UNRECORDED: count_unrecorded(self._session, folder)})
         if self._lost:
             lacking = {*self._unrestored}
             if JUDGEMENTS in self._lost and lacks_judgements(folder):
