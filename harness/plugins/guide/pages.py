@@ -13,7 +13,7 @@ from harness import ports
 from harness.cli.options import JsonFormat
 from harness.config.shipped import ROOTS
 from harness.errors import ConfigError, nearest
-from harness.plugins.guide.search import PageSection, SectionIndex, sections_of
+from harness.plugins.guide.search import DocumentSection, SectionIndex, sections_of
 from harness.report.text import inert_text, printable
 from harness.store.files import make_folder, write_whole
 from harness.terminal.console import output, say, show_facts, show_listing
@@ -110,7 +110,7 @@ def _text(name: str, path: Path) -> str:
     return f"# {_title(name, path)}\n\n```python\n{text}```" if name == INTERFACES else text
 
 
-def _sections(name: str, pages: Mapping[str, Path]) -> Iterator[PageSection]:
+def _sections(name: str, pages: Mapping[str, Path]) -> Iterator[DocumentSection]:
     path = pages[name]
     return sections_of(name, _title(name, path), _text(name, path))
 

@@ -29,7 +29,7 @@ KNOWLEDGE = Path(__file__).with_name("search.yaml")
 LINK = re.compile(r"\[([^][]+)\]\(([\w./-]*)(#[\w-]+)?\)")
 
 
-class PageSection(NamedTuple):
+class DocumentSection(NamedTuple):
     """A section of a page, without its subsections."""
 
     page: str  # the page's name, such as "tutorials/study"
@@ -53,13 +53,13 @@ class PageSection(NamedTuple):
 class Match(NamedTuple):
     """A section that answers a question."""
 
-    section: PageSection
+    section: DocumentSection
     context: str  # its best passage, from the first sentence with one of the words
 
 
-def sections_of(page: str, title: str, text: str) -> Iterator[PageSection]:
+def sections_of(page: str, title: str, text: str) -> Iterator[DocumentSection]:
     """Yield the sections of a page's Markdown. Lines before the first heading are no section."""
-    section: PageSection | None = None
+    section: DocumentSection | None = None
     lines: list[str] = []
     in_code = False
     for line in text.splitlines():
@@ -69,7 +69,7 @@ def sections_of(page: str, title: str, text: str) -> Iterator[PageSection]:
                 yield section
             heading = line.lstrip("#")
             lines = []
-            section = PageSection(page, title, heading.strip(), len(line) - len(heading), lines)
+            section = DocumentSection(page, title, heading.strip(), len(line) - len(heading), lines)
         else:
             lines.append(line)
     if section is not None:
@@ -89,7 +89,7 @@ class SectionIndex:
         ConfigError: If Python's SQLite has no full-text search.
     """
 
-    def __init__(self, sections: Iterable[PageSection]) -> None:
+    def __init__(self, sections: Iterable[DocumentSection]) -> None:
         knowledge = yaml.safe_load(KNOWLEDGE.read_text("utf-8"))
         self._synonyms = {str(term): words for term, words in knowledge["synonyms"].items()}
         self._stop_words = frozenset(knowledge["stop_words"].split())
@@ -197,7 +197,7 @@ def _quoted(term: str) -> str:
     return '"' + term.replace('"', " ") + '"'
 
 
-def _texts_of_links(sections: Sequence[PageSection]) -> Mapping[str, list[str]]:
+def _texts_of_links(sections: Sequence[DocumentSection]) -> Mapping[str, list[str]]:
     """Return the texts of the links to each section, by the section's place."""
     titles = {section.page: section for section in sections if section.heading == section.title}
     texts: dict[str, list[str]] = defaultdict(list)
@@ -251,7 +251,7 @@ def _entry(term: str, synonyms: Mapping[str, Sequence[str]]) -> str | None:
     return None
 
 
-def passages_of(section: PageSection) -> Iterator[str]:
+def passages_of(section: DocumentSection) -> Iterator[str]:
     """Yield the paragraphs, rows of tables, items of lists and blocks of code of a section.
 
     Blocks of text, which show what a command prints, are left out.
