@@ -88,10 +88,10 @@ def _notes(gates: Sequence[Gate]) -> Iterator[str]:
     if any(decision.what not in (COST, COST_PER_SAMPLE) for decision in exact):
         yield "The runs have the same answers, so the score has not changed."
     if any(decision.needed for decision in decisions):
-        yield (
-            "needed: so many instances would decide in 80% of cases if the true value is this one. "
-            f"{_NOT_NEEDED}: the run has enough, or the number cannot be estimated."
-        )
+        line = "needed: instances that decide in 80% of cases if the true value is this one."
+        if not all(decision.needed for decision in decisions):
+            line += f" {_NOT_NEEDED}: the run has enough, or the number cannot be estimated."
+        yield line
     for decision in decisions:
         few_clusters = 0 < 10 * decision.n_clusters <= decision.n
         if decision.outcome == "too few to tell" and not decision.group and few_clusters:

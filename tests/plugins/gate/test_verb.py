@@ -181,6 +181,19 @@ def test_a_baseline_that_a_record_names_executes_no_code(tmp_path: Path) -> None
     assert not marker.exists()
 
 
+def test_an_empty_cell_of_needed_instances_is_explained(runs: Path) -> None:
+    bounds = ("--min", "pass_rate=0.83", "--max", "cost=1")
+    lines = harness("check", "quickstart", *bounds, env=on(runs)).stdout.splitlines()
+    [cost] = [line for line in lines if line.startswith("cost")]
+    assert cost.endswith(" -")
+    assert any(
+        "-: the run has enough, or the number cannot be estimated." in line for line in lines
+    )
+    alone = harness("check", "quickstart", *bounds[:2], env=on(runs)).stdout
+    assert "needed: instances that decide" in alone
+    assert "the run has enough" not in alone
+
+
 def test_formats(runs: Path) -> None:
     asked = ("check", "quickstart", "--min", "pass_rate=0.83", "--format")
     found = json.loads(harness(*asked, "json", env=on(runs)).stdout)
