@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import logging
 import time
 from collections import Counter, defaultdict
@@ -15,36 +14,26 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeVar
 from uuid import uuid4
 
-import msgspec
-
 from harness.calls.backend_layers import ModelAnswers
 from harness.calls.budget import Budget
 from harness.calls.calls import Calls, Unused
 from harness.calls.concurrency import ConcurrencyLimiter
 from harness.calls.database import NAME, SESSION, Statement, Write
-from harness.calls.reply_cache import Payment, ReplyCache, encoded, payment_row
-from harness.calls.signals import Notices, Report, Stop, Stopping
+from harness.calls.reply_cache import Payment, ReplyCache, payment_row
+from harness.calls.signals import Notices, Stop, Stopping
 from harness.config.run_file import Shard
 from harness.config.settings import Settings
 from harness.engine.infrastructure import CallLayer, LaterCalls, call_layers
 from harness.engine.models import Model, apply_limits
 from harness.engine.reasoning import mark_warnings
-from harness.errors import ConfigError, HarnessError, StoreFailed
+from harness.engine.replies import count_unrecorded, open_cache, recorded_replies, replies_path
+from harness.errors import ConfigError, StoreFailed
 from harness.records import (
-    REFUSALS,
-    SCHEMA_VERSION,
-    Attempt,
-    Reply,
     Request,
-    Usage,
     account_of,
 )
-from harness.store.files import make_folder
-from harness.store.json_lines import lines
-from harness.store.judgements import read_register
 from harness.store.run_folder import FRESH, RunFolder, Spending, new_run_id
 from harness.store.runs import (
-    all_runs,
     base_name,
     latest_session,
     runs_of_file,
@@ -121,6 +110,12 @@ class Session:
     def merged_keys(self, model: Model) -> list[Callable[..., str]]:
         """Return functions for the keys of a model's calls in the runs merged into this one."""
         return [model.key(run_id) for run_id in self.merged_ids]
+
+    def unrecorded(self, folder: RunFolder) -> dict[str, UnrecordedCalls]:
+        """Return the calls that the run has paid for, but whose lines are lost (see `replies`)."""
+        if self.replies is None:
+            return {}
+        return count_unrecorded(self.replies, folder, (self.run_id, *self.merged_ids))
 
     def reserved(self, account: str) -> dict[str, float]:
         """Return what an account has reserved for calls made later (US dollars), by their keys."""
@@ -534,124 +529,7 @@ class _PaidByRuns:
         )
 
 
-class _PaidReply(msgspec.Struct):
-    usage: Usage | None = None
-    cost_usd: float | None = None
-    run: str = ""
-
-
-_PAID_REPLIES = "SELECT key, model, reply FROM replies WHERE instr(reply, ?)"
-
-
-def count_unrecorded(session: Session, folder: RunFolder) -> dict[str, UnrecordedCalls]:
-    """Return the calls that a run has paid for, but whose lines are lost, by the model's key.
-
-    A superseded answer or judgement whose line is lost, and which no session restores, is thereby
-    still part of the run's cost. Calls of models that have the same name only count for the run.
-    """
-    from harness.store.calls import read_call_ids  # NumPy takes 0.2 s to import
-
-    counts: dict[str, UnrecordedCalls] = {}
-    if session.replies is None:
-        return counts
-    recorded = read_call_ids(folder.attempts)
-    run = folder.read_config()
-    keys: dict[str | None, list[str]] = defaultdict(list)  # of models, by name
-    keys[run.model.name].append("model")
-    if run.polish is not None:
-        keys[run.polish.name].append("polish")
-    if run.user is not None:
-        keys[run.user.model.name].append("user.model")
-    for judge_name, judge in read_register(folder.path).judges.items():
-        keys[judge.model].append(f"judges.{judge_name}.model")
-    decode = msgspec.msgpack.Decoder(_PaidReply).decode
-    for run_id in (session.run_id, *session.merged_ids):
-        for key, name, content in session.replies.read(_PAID_REPLIES, [run_id.encode()]):
-            if key.hex() in recorded:
-                continue
-            try:
-                reply = decode(content)
-            except msgspec.MsgspecError:  # damaged
-                continue
-            if reply.run != run_id:
-                continue
-            call = UnrecordedCalls(
-                1,
-                reply.usage or Usage(),
-                int(reply.usage is None),
-                reply.cost_usd or 0.0,
-                int(reply.cost_usd is None),
-            )
-            for where in ("", *(keys[name] if len(keys[name]) == 1 else ())):
-                counts[where] = counts.get(where, UnrecordedCalls()) + call
-    return counts
-
-
-def replies_path(settings: Settings) -> Path:
-    """Return the path of the reply cache, which all runs share."""
-    return settings.cache_dir / "replies.sqlite"
-
-
-def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCache:
-    """Open the reply cache, which may be a plug-in's. ``notice`` receives warnings."""
-    with contextlib.suppress(OSError):  # opening the cache reports why
-        make_folder(settings.cache_dir)
-    restore = partial(recorded_replies, settings.runs_dir)
-    path = replies_path(settings)
-    for layer in call_layers(settings):
-        if (replies := layer.open_cache(path, notice, restore)) is not None:
-            return replies
-    return ReplyCache(path, notice=notice, restore=restore)
-
-
-def recorded_replies(runs_dir: Path) -> Iterator[tuple[bytes, bytes, str, str, float]]:
-    """Yield the replies in all runs' attempts, as rows for a new cache.
-
-    A row holds the call's key, encoded reply, backend, model and Unix time. Replies with
-    log-probabilities are skipped, because attempts do not record these.
-    """
-    decoder = msgspec.json.Decoder(Attempt)
-    for folder in all_runs(runs_dir):
-        try:
-            backend = folder.read_config().model.backend
-            for _, text in lines(folder.attempts):
-                try:
-                    attempt = decoder.decode(text)
-                    key = bytes.fromhex(attempt.call_id or "")
-                except (msgspec.MsgspecError, ValueError):
-                    continue
-                model = attempt.request.get("model")
-                if (reply := _reply(attempt)) and len(key) == 16 and isinstance(model, str):
-                    yield key, encoded(reply), backend, model, attempt.ended_at
-        except HarnessError:  # skip a folder that cannot be read
-            continue
-
-
-def _reply(attempt: Attempt) -> Reply | None:
-    text = attempt.text
-    reason = attempt.finish_reason
-    if attempt.v != SCHEMA_VERSION or text is None or reason is None:
-        return None
-    decoding = attempt.request.get("decoding")
-    if not isinstance(decoding, dict) or decoding.keys() & {"logprobs", "prompt_logprobs"}:
-        return None
-    if not text.strip() and reason not in REFUSALS:  # empty replies are never cached
-        return None
-    return Reply(
-        text,
-        reason,
-        attempt.usage,
-        attempt.answered_by or None,
-        latency_s=attempt.latency_s or 0.0,
-        reasoning=attempt.reasoning,
-        reasoning_state=attempt.reasoning_state or None,
-        cost_usd=attempt.cost_usd,
-    )
-
-
 T = TypeVar("T")
-
-OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 async def work_off(
@@ -683,24 +561,3 @@ async def work_off(
             group.create_task(pull())
     if first is not None:
         raise first
-
-
-@contextlib.contextmanager
-def rare_collections() -> Iterator[None]:
-    """Collect cyclic garbage less often within a ``with`` block.
-
-    With Python's default threshold, nearly all collections found nothing, but took a third of a
-    run's CPU time. Objects that exist already are not examined, which would take 0.1 s.
-    """
-    before = gc.get_threshold()
-    is_frozen = gc.get_freeze_count() > 0
-    if before[0]:  # 0 means never
-        gc.set_threshold(max(before[0], OBJECTS_BETWEEN_COLLECTIONS), *before[1:])
-    if not is_frozen:
-        gc.freeze()
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        if not is_frozen:
-            gc.unfreeze()

@@ -28,7 +28,7 @@ from harness.engine.plan import HeldInstances
 from harness.engine.progress import Ending, Listener, Tally
 from harness.engine.reasoning import RecordedAnswers
 from harness.engine.resolving import build_task, data_difference, resolved_judge
-from harness.engine.session import count_unrecorded, open_session
+from harness.engine.session import open_session
 from harness.engine.turns import answered, most_turns
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.plugin_loader import without_removed
@@ -327,7 +327,7 @@ async def judge_later(
             record_states(folder.path, file_states(folder.path, written))
             manifest = folder.read_manifest()
             if lost or UNRECORDED in manifest:
-                counts = msgspec.to_builtins(count_unrecorded(session, folder))
+                counts = msgspec.to_builtins(session.unrecorded(folder))
                 write_json(folder.manifest, manifest | {UNRECORDED: counts})
             metrics = measure(folder)
             write_whole(folder.metrics, to_json(metrics))

@@ -375,7 +375,7 @@ def test_a_machine_alone_imports_no_client_of_the_database(tmp_path: Path) -> No
     script = """
         import sys
         from harness.config.settings import Settings
-        from harness.engine.session import open_cache
+        from harness.engine.replies import open_cache
         open_cache(Settings()).close()
         print([name for name in sys.modules if "psycopg" in name or "team.database" in name])
     """
