@@ -247,7 +247,8 @@ def captions(comparison: RunComparison) -> Iterator[str]:
     weight = f"weighted by {comparison.weight}" if comparison.weight else "each with equal weight"
     yield (
         f"{score_name(options.score)} of {answers_text(options.round)}, run minus baseline, over "
-        f"the instances that both have, {weight}. The statistical units are "
+        f"the instances that both have, {weight}. If the 95% interval includes or touches 0, the "
+        "difference may be chance. The statistical units are "
         f"{units_shown(options.cluster)}. better, worse: number of instances."
     )
     of_k_samples = explained(options.score)
@@ -255,11 +256,16 @@ def captions(comparison: RunComparison) -> Iterator[str]:
     has_several = len(comparison.others) > 1
     n_tested = sum(against.overall.p_value is not None for against in comparison.others)
     if n_tested > 1:
-        yield f"p (Holm): adjusted over the {n_tested} runs."
+        yield (
+            f"p (Holm): p adjusted by Holm's method for testing {n_tested} runs against the "
+            "baseline, of which some may differ by chance."
+        )
     n_groups = sum(len(against.groups) for against in comparison.others)
     if n_groups:
-        how = "BH): adjusted by Benjamini and Hochberg" if has_several else "Holm): adjusted"
-        yield f"p ({how} over all {n_groups} groups."
+        method = "Holm): p adjusted by Holm's"
+        if has_several:
+            method = "BH): p adjusted by Benjamini and Hochberg's"
+        yield f"p ({method} method for testing {n_groups} groups."
     if has_several or options.by:
         yield "p and the intervals are not adjusted for the number of rows."
     for against in comparison.others:
@@ -285,11 +291,14 @@ def _shared_line(against: Against, baseline: str) -> str:
     which = f"{comparison.shared:,} of {comparison.n:,}"
     if comparison.shared == comparison.n:
         which = f"all {comparison.n:,}"
-    same = f"{against.run} has the same replies as {baseline} for {which} instances"
     if comparison.method != "shared replies":
-        return f"{same}."
+        return f"{against.run} has the same replies as {baseline} for {which} instances."
     equal = " No value differs." * (comparison.better + comparison.worse == 0)
-    return f"No p value of {against.run}: {same}, so these are not independent samples.{equal}"
+    return (
+        f"{against.run} has no p value: it shares replies with {baseline} for {which} instances, "
+        "because equal requests are paid for once. So the difference is not one between two "
+        f"independent samples.{equal}"
+    )
 
 
 def serious(notes: Iterable[str]) -> list[str]:

@@ -95,6 +95,7 @@ class CrossTable(Struct, frozen=True, kw_only=True):
     rows: list[TableRow]
     sources: list[str]  # the papers that define the figures
     notes: list[str]
+    hint: str = ""  # for the user of a terminal
 
 
 class Layout(NamedTuple):
@@ -161,12 +162,13 @@ def cross_table(
         if run.outside:
             without = f"Samples of {run.variant.name!r} without {plan.rows!r}"
             notes.append(f"{without}, in no row: {run.outside:,}.")
+    hint = ""
     if options.rows is None and not plan.rows:
         labels: dict[str, None] = {}
         for _, table in started:
             labels |= dict.fromkeys(table.labels())
         if labels:
-            notes.append(f"One row per group of a label: --rows {' or --rows '.join(labels)}.")
+            hint = f"For a row per group, add --rows {' or --rows '.join(labels)}"
     notes += _without_class(figures, columns, rows)
     notes += _differences(filled, {"model.name", *map(comparable.section_of, row_settings[0])})
     return CrossTable(
@@ -179,6 +181,7 @@ def cross_table(
         rows=rows,
         sources=plan.sources,
         notes=list(dict.fromkeys(notes)),
+        hint=hint,
     )
 
 

@@ -109,7 +109,8 @@ def _notes(ablation: Ablation) -> list[str]:
     if tests:
         listed = " or ".join(dict.fromkeys(tests))
         notes.append(
-            f"p by {listed}. p (Holm): adjusted over all rows that have one ({len(tests)})."
+            f"p by {listed}. p (Holm): adjusted by Holm's method for testing "
+            f"{count_of(len(tests), 'variant')}."
         )
     if unlike:
         notes.append(
@@ -340,10 +341,13 @@ def _matrix_captions(matrix: PairMatrix) -> Iterator[str]:
         n_excluding += n_excluded > 0
         most_excluded = max(most_excluded, n_excluded)
     if methods:
+        starred = ""
+        if any(pair.starred for pair in matrix.pairs):
+            starred = f"; a star marks p below {STARRED}"
         yield (
             f"Below the diagonal: p of each pair by {' or '.join(methods)}, over the instances for "
-            f"which both have a value; * p < {STARRED}. Above: p adjusted by Holm's method "
-            f"over all pairs that have one ({n_tested}); use it when looking for differences."
+            f"which both have a value{starred}. Above it: the same p, adjusted by Holm's method "
+            f"for testing {count_of(n_tested, 'pair')}. Look for differences there."
         )
     if n_excluding:
         yield (

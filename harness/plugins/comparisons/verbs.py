@@ -219,7 +219,10 @@ def table(
         for place, folder in enumerate(folders):
             read_runs[place] = read_runs[place][0], with_call_scores(folder.attempts)
     options = TableOptions(rows=rows, columns=columns, scores=scores, round=round_)
-    show(cross_table_document(cross_table(read_runs, tables, options)), form)
+    results = cross_table(read_runs, tables, options)
+    show(cross_table_document(results), form)
+    if results.hint and form == "table":
+        say(results.hint)
 
 
 def _joined(documents: Mapping[str, TableDocument]) -> TableDocument:

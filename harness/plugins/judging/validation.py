@@ -467,10 +467,20 @@ def judges_document(validations: Sequence[JudgeValidation]) -> TableDocument:
         accuracy, between, kappa, *sizes = _agreement(validation.agreement)
         rows.append([validation.judge, accuracy, between, kappa, *both, *ranked, *sizes])
     tau = Column("tau-b", digits=2, sign=True) if first.rankings else None
+    columns: list[Column | str | None]
     columns = ["judge", "accuracy ± s.e.", "95%", "kappa", "covariance", "r", tau, "n", "abstained"]
+    about = ["Each judge over the criteria that it and the reference decided on."]
+    n_known = sum(validation.confidence_covariance.mean is not None for validation in validations)
+    if n_known:
+        about.append("covariance and r: of both judges' probabilities of yes.")
+        if n_known < len(validations):
+            about.append("n/a: too few of these probabilities are known, or they do not vary.")
+    else:
+        columns[4:6] = [None, None]
+    if tau is not None:
+        about.append("tau-b: of the runs' ranking by the soft score.")
     notes = [
-        "Each judge over the criteria that it and the reference decided on. covariance and r: of "
-        "both judges' probabilities of yes; tau-b: of the runs' ranking by the soft score.",
+        " ".join(about),
         *dict.fromkeys(note for validation in validations for note in validation.notes),
     ]
     return TableDocument(
