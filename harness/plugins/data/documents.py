@@ -218,28 +218,5 @@ def _frequent(counts: Mapping[str, int], total: int) -> list[list[object]]:
     return rows
 
 
-def _together(description: CriteriaDescription) -> Table:
-    groups = sorted(description.tasks_by_group)
-    pairs = {(pair.first, pair.second): pair for pair in description.together}
-    rows = []
-    for place, name in enumerate(groups):
-        pmi = [pairs[other_name, name].pmi for other_name in groups[:place]]
-        below = ["-∞" if value is None else f"{value:+.2f}" for value in pmi]
-        above = [pairs[name, other_name].n for other_name in groups[place + 1 :]]
-        rows.append([f"{place + 1} {name}", *below, "·", *above])
-    return table(["PMI", *(str(place + 1) for place in range(len(groups)))], rows)
-
-
-def _frequent(counts: Mapping[str, int], total: int) -> list[list[object]]:
-    listed = list(counts.items())
-    first = listed[:MOST_ROWS]
-    rest = listed[MOST_ROWS:]
-    rows: list[list[object]] = [[name or "(none)", n, _share(n, total)] for name, n in first]
-    if rest:
-        n = sum(count for _, count in rest)
-        rows.append([f"{len(rest):,} others", n, _share(n, total)])
-    return rows
-
-
 def _share(n: int, total: int) -> str:
     return percent(n, total).removesuffix("%")

@@ -290,17 +290,16 @@ def estimate_waves(job: Job) -> EstimateRange | None:
     """Return how often a run waits for calls that are made later, or None if never."""
     later = job.model.later is not None
     judged_later = any(judge.model.later is not None for judge in job.judges)
-    if not (later or judged_later):
-        return None
     waves = later + judged_later  # in each round
-    rounds = job.run.rounds
+    if not waves:
+        return None
     turns = 1
     if overrides(job.task, Task.turns):
         turns = max((most_turns(job.task, instance) for instance in job.instances), default=1)
+    rounds = job.run.rounds
     most_rounds = max(turns, rounds.max)
-    return EstimateRange(
-        waves * (turns if rounds.stop_on_pass else most_rounds), waves * most_rounds
-    )
+    fewest_rounds = turns if rounds.stop_on_pass else most_rounds
+    return EstimateRange(waves * fewest_rounds, waves * most_rounds)
 
 
 def wave_hours(job: Job) -> int:

@@ -114,35 +114,6 @@ def _judgement(judgement: Judgement) -> Iterator[RenderableType]:
         yield from _block(title, reply)
 
 
-def _place(attempt: Attempt) -> str:
-    if attempt.turns:
-        n_turns = attempt.turns if attempt.round == attempt.turns or not attempt.user else None
-        return f"turn {attempt.round}" + (f" of {n_turns}" if n_turns else "")
-    return f"round {attempt.round}"
-
-
-def _judgement(judgement: Judgement) -> Iterator[RenderableType]:
-    judge = inert(judgement.judge).plain
-    if judgement.outcome != "ok":
-        problem = f": {judgement.error}" if judgement.error else ""
-        title = f"judge {judge}: {judgement.outcome}, no verdict"
-        yield Text.assemble((title, "yellow"), inert_text(problem))
-    criteria = [
-        criterion
-        for score in judgement.scores.values()
-        for criterion in score.details.get("constraints", ())
-    ]
-    questions = [
-        inert(str(criterion["constraint"])).plain
-        for criterion in criteria
-        for _ in criterion.get("votes", ())
-    ]
-    if len(questions) != len(judgement.replies):  # not one reply per vote on a criterion
-        questions = [""] * len(judgement.replies)
-    for criterion, reply in zip(questions, judgement.replies, strict=True):
-        yield from _block(f"judge {judge}" + (f", {criterion}" if criterion else ""), reply)
-
-
 def _block(title: str, text: str) -> Iterator[RenderableType]:
     yield Text(f"{title}:", style="dim")
     for piece in _pieces(text):
@@ -294,7 +265,7 @@ def _side_by_side(
 
 def _fields(rows: Rows, instance: str) -> dict[str, object]:
     """Return the fields of an instance's row as CSV cells."""
-    fields = {}
+    fields: dict[str, object] = {}
     for name, value in rows.get(instance, {}).items():
         if not isinstance(value, str | int | float | None):
             value = json.dumps(value, ensure_ascii=False, default=str)
