@@ -199,12 +199,14 @@ def _more(line: TableLine) -> Iterator[float]:
     if isinstance(line, _JudgedLine):
         yield judged_key(line.instance, line.sample, line.round, line.text)
     if isinstance(line, _FollowedLine):
-        paid = not line.cached
-        usage = line.usage or Usage()
         yield line.ended_at
-        yield nan if line.cached or line.latency_s is None else line.latency_s
-        yield (line.cost_usd or 0.0) if paid else 0.0
-        yield usage.input_tokens + usage.output_tokens if paid else 0
+        if line.cached:
+            yield from (nan, 0.0, 0)
+            return
+        usage = line.usage or Usage()
+        yield nan if line.latency_s is None else line.latency_s
+        yield line.cost_usd or 0.0
+        yield usage.input_tokens + usage.output_tokens
 
 
 def _resolve(table: AttemptTable, number: Ints, redraw: Ints) -> tuple[Bools, Ints]:

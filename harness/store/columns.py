@@ -44,8 +44,10 @@ def name_digest(name: str) -> int:
 
 def natural(name: str) -> list[tuple[int, int, str]]:
     """Return a name's sort key, which orders the numbers in names by value."""
-    parts = re.findall(r"[0-9]{1,18}|[^0-9]+", name)
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
+    key = []
+    for part in re.findall(r"[0-9]{1,18}|[^0-9]+", name):
+        key.append((0, int(part), "") if part.isdecimal() else (1, 0, part))
+    return key
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +136,18 @@ class AttemptTable:
 
     def labels(self) -> list[str]:
         """Return the labels of the instances' groups, in order of first appearance."""
-        return list(dict.fromkeys(label for groups in self.instances.groupings for label in groups))
+        labels: dict[str, str] = {}
+        for groups in self.instances.groupings:
+            labels |= groups
+        return list(labels)
 
     def by(self, label: str) -> Iterator[tuple[str, AttemptTable]]:
         """Yield (name, attempts) for each non-empty group of a label, sorted by name."""
-        groupings = self.instances.groupings
-        names = sorted({groups[label] for groups in groupings if label in groups})
-        code = {name: number for number, name in enumerate(names)}
-        numbers = [code[groups[label]] if label in groups else -1 for groups in groupings]
-        codes = np.array(numbers, np.intp)[self.instances.grouping[self.instance]]
+        groups = [grouping.get(label) for grouping in self.instances.groupings]
+        names = sorted({group for group in groups if group is not None})
+        code: dict[str | None, int] = {name: number for number, name in enumerate(names)}
+        numbers = np.array([code.get(group, -1) for group in groups], np.intp)
+        codes = numbers[self.instances.grouping[self.instance]]
         for number, rows in rows_by(codes, len(names)):
             yield names[number], self.take(rows)
 

@@ -172,7 +172,10 @@ class AttemptIndex:
         return of_conversations(table, self._turns, neutral), neutral
 
     def _row(self, instance: str, sample: int, round_: int) -> int | None:
-        return next((r for r in self.rows_of(instance, sample) if self._round[r] == round_), None)
+        for row in self.rows_of(instance, sample):
+            if self._round[row] == round_:
+                return row
+        return None
 
     def next_round(
         self,
