@@ -100,10 +100,10 @@ class Gate:
             return self.outcome
         if self.too_few == "fail":
             return "failed"
-        broken = any(
-            decision.ci95 is None and decision.value_breaks_bound for decision in self.decisions
-        )
-        return "passed" if self.judged and not broken else self.outcome
+        exact = [decision for decision in self.decisions if decision.ci95 is None]
+        if not self.judged or any(decision.value_breaks_bound for decision in exact):
+            return self.outcome
+        return "passed"
 
     @property
     def judged(self) -> bool:
@@ -151,9 +151,9 @@ def _measure(
             if is_verdict(table, name) and not 0 <= bound <= 1:
                 raise ConfigError(f"{beyond_a_rate(f'{kind}.{name}', bound)}.")
     scores = list(check.min)
-    uncertain = [
-        decision for name, low in check.min.items() for decision in _means(run, name, low, check.by)
-    ]
+    uncertain: list[Decision] = []
+    for name, low in check.min.items():
+        uncertain += _means(run, name, low, check.by)
     exact: list[Decision] = []
     latencies: list[ToDecide] = []
     calls = read_calls(folder.attempts)
@@ -313,7 +313,10 @@ def _latency(folder: RunFolder, table: AttemptTable, percentile: int, high: floa
 def _means(run: Run, score: str, bound: float, by: str) -> Iterator[Decision]:
     [(_, table)], _, column = scored_runs([run], score, None)
     weight = run[0].weight(column)
-    for labels in ((), (by,)) if by else ((),):
+    groupings: list[tuple[str, ...]] = [()]
+    if by:
+        groupings.append((by,))
+    for labels in groupings:
         instances = instances_by(table, column, *labels)
         values = values_by(table, column, *labels, weight=weight)
         method = WEIGHTED if weight in table.scores else MEAN
