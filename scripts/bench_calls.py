@@ -228,8 +228,10 @@ def passed(result: Any) -> int:
 
 def harness(work: Work) -> Measured:
     """Run a run file from start to metrics."""
-    import openai  # noqa: F401 (else imported at the first call)
+    # Otherwise imported by the first call or by `job`, and counted.
+    import openai  # noqa: F401
 
+    import harness.engine.preparation  # noqa: F401
     from harness.engine.executor import execute
 
     async def main() -> int:
