@@ -136,7 +136,11 @@ def _variables() -> dict[str, str]:
     """Return the non-empty variables of the environment and, with less priority, ``.env``."""
     with _reading_dotenv():
         dotenv = _DotEnv().model_extra or {}
-    return {name: value for name, value in [*dotenv.items(), *os.environ.items()] if value}
+    variables = {}
+    for name, value in (*dotenv.items(), *os.environ.items()):
+        if value:  # an empty variable does not hide that of ``.env``
+            variables[name] = value
+    return variables
 
 
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")  # or in lower case

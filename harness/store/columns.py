@@ -217,6 +217,7 @@ class TableBuilder:
         if groups not in self._groupings:
             _decoded(groups)  # raises if invalid
             self._groupings[groups] = len(self._groupings)
+        passed = NOT_JUDGED if line.passed is None else line.passed
         self._rows.append(
             name_digest(line.instance),
             name_digest(line.cluster),
@@ -224,7 +225,7 @@ class TableBuilder:
             line.sample,
             line.round,
             _OUTCOME_CODE[line.outcome],
-            NOT_JUDGED if line.passed is None else line.passed,
+            passed,
         )
         self._scores.add(line.scores)
 
@@ -371,7 +372,11 @@ def _fill(column: array[Any], length: int) -> None:
 
 
 def _numbers(verdicts: array[Any]) -> array[Any]:
-    return array("d", (nan if value == NOT_JUDGED else value for value in verdicts))
+    numbers = array("d", verdicts)
+    for place, value in enumerate(verdicts):
+        if value == NOT_JUDGED:
+            numbers[place] = nan
+    return numbers
 
 
 def changes(values: NDArray[Any]) -> Bools:

@@ -101,7 +101,7 @@ class CallEstimate:
         The prompt ``messages`` may grow by ``growth`` tokens. The reply has ``answer`` to
         ``max_tokens`` tokens. A ``joint`` call may be combined with the previous one.
         """
-        characters = sum(len(message.content) for message in messages)
+        characters = _characters(messages)
         fewest = 0.0 if joint else characters / CHARACTERS_PER_TOKEN[0]
         longest_prompt = characters / CHARACTERS_PER_TOKEN[1] + growth
         longest_prompt += PER_CALL + PER_MESSAGE * len(messages)
@@ -132,7 +132,7 @@ class CallEstimate:
         if beginning is None or beginning.cut is None or is_new:
             return EstimateRange()
         place, offset = beginning.cut
-        characters = sum(len(message.content) for message in messages[:place]) + offset
+        characters = _characters(messages[:place]) + offset
         bounds = []
         for ratio in CHARACTERS_PER_TOKEN:
             n = round(characters / ratio)
@@ -150,6 +150,10 @@ class CallEstimate:
 
 def _limit(max_tokens: int | None) -> float:
     return inf if max_tokens is None else max_tokens
+
+
+def _characters(messages: Sequence[Message]) -> int:
+    return sum(len(message.content) for message in messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +309,8 @@ def estimate_waves(job: Job) -> EstimateRange | None:
 def wave_hours(job: Job) -> int:
     """Return the longest time, in hours, that providers state for calls that are made later."""
     models = [job.model, *(judge.model for judge in job.judges)]
-    return max((model.later.hours for model in models if model.later is not None), default=0)
+    hours = [model.later.hours for model in models if model.later is not None]
+    return max(hours, default=0)
 
 
 def _add_judge_calls(
@@ -329,10 +334,10 @@ def _add_judge_calls(
     is_known = job.model.backend.cacheable and job.paraphraser is None
     for instance, unfinished in _by_instance(plan):
         messages = plan.opening(instance).messages
-        questions = [  # by turn
-            _questions(job.task, as_of(job.task, instance, ["…"] * turn), judges)
-            for turn in range(unfinished[0].turns)
-        ]
+        questions = []  # by turn
+        for turn in range(unfinished[0].turns):
+            turn_instance = as_of(job.task, instance, ["…"] * turn)
+            questions.append(_questions(job.task, turn_instance, judges))
         for sample in unfinished:
             for number in range(sample.round, max(sample.turns, rounds.max) + 1):
                 of_turn = questions[min(number, sample.turns) - 1]

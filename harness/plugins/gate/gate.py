@@ -179,12 +179,14 @@ def _measure(
                 uncertain.append(decision)
         scores.append(check.score)
     without_score = [unjudged(folder, run, scores, check.max_unjudged)]
+    baseline_variant = None
     if baseline is not None:
+        baseline_variant = baseline[0]
         without_score.append(unjudged(baseline_folder, baseline, [check.score], check.max_unjudged))
     model_calls = calls.model or calls
     gate = Gate(
         variant,
-        baseline[0] if baseline else None,
+        baseline_variant,
         exact,
         [counts for counts in without_score if counts.n],
         check.too_few,

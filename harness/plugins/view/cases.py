@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from stringzilla import utf8_uncased_search
 
 from harness.records import OUTCOMES, Message, PlayedTurn
-from harness.store.columns import NOT_JUDGED, Bools, Values, changes
+from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, Values, changes
 from harness.store.files import open_file
 from harness.store.index import AttemptIndex
 
@@ -143,12 +143,13 @@ class CaseTable:
                 counted[run] = matches[run]
         cells = self._cells(filters.round or str(default_round or "last"), matches)
         chosen = _any(cells, counted)
-        runs = range(len(self.names))
         for label, group in filters.groups:
-            chosen &= _any(cells, {run: self._in_group(run, label, group) for run in runs})
+            in_group = [_in_group(index.attempts, label, group) for index in self.indexes]
+            chosen &= _any(cells, dict(enumerate(in_group)))
         if filters.change:
             digests = np.fromiter(findings.changes.get(filters.change, ()), np.int64)
-            chosen &= _any(cells, {run: np.isin(self._digests(run), digests) for run in runs})
+            has_changed = [_is_of(index.attempts, digests) for index in self.indexes]
+            chosen &= _any(cells, dict(enumerate(has_changed)))
         cell_values = np.empty((0, cells.shape[1]))
         if filters.differ or filters.sort:
             cell_values = np.array(list(map(_cell_values, cells, verdicts, values)))
@@ -215,16 +216,6 @@ class CaseTable:
             cells[run, self._places[run][run_rows]] = run_rows
         return cells
 
-    def _digests(self, run: int) -> Ints:
-        table = self.indexes[run].attempts
-        return table.instances.digest[table.instance]
-
-    def _in_group(self, run: int, label: str, group: str) -> Bools:
-        """Return a mask of a run's attempts on the instances of a group."""
-        table = self.indexes[run].attempts
-        in_group = [grouping.get(label) == group for grouping in table.instances.groupings]
-        return np.array(in_group, np.bool_)[table.instances.grouping[table.instance]]
-
     def _order(self, sort: str, values: Numbers, shown: Bools) -> Rows:
         """Return the indices that sort the cases.
 
@@ -241,6 +232,17 @@ class CaseTable:
         else:
             return np.arange(values.shape[1])
         return np.argsort(-key if sort.startswith("-") else key, kind="stable")
+
+
+def _in_group(table: AttemptTable, label: str, group: str) -> Bools:
+    """Return an (n,) mask of the attempts on the instances of a group."""
+    in_group = [grouping.get(label) == group for grouping in table.instances.groupings]
+    return np.array(in_group, np.bool_)[table.instances.grouping[table.instance]]
+
+
+def _is_of(table: AttemptTable, digests: Ints) -> Bools:
+    """Return an (n,) mask of the attempts on instances with one of the digests."""
+    return np.isin(table.instances.digest[table.instance], digests)
 
 
 def _any(cells: Cells, masks: Mapping[int, Bools]) -> Bools:

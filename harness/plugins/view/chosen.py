@@ -111,7 +111,16 @@ class Chosen:
     @property
     def version(self) -> tuple[int, ...]:
         """A value that changes whenever the page should request its data again."""
-        return (self._computed_n, *(run.version for run in self.followed))
+        return (self._computed_n, *self._versions)
+
+    @property
+    def _versions(self) -> tuple[int, ...]:
+        return tuple(run.version for run in self.followed)
+
+    @property
+    def _partly(self) -> bool:
+        """Whether a part of the files still waits to be indexed."""
+        return any(run.behind for run in self.followed)
 
     async def changes(self, seen: object) -> tuple[object, object] | None:
         """Return the current state and an event's data, or None if the state is still ``seen``."""
@@ -137,10 +146,7 @@ class Chosen:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._first.wait(), PATIENCE_S)
         indexed = self._indexed
-        if self._computed is not None:
-            latest = self._computed.overview
-        else:
-            latest = _nothing(self._title, indexed < 1 or any(len(r.index) for r in self.followed))
+        latest = self._computed.overview if self._computed else self._nothing(indexed)
         works = self.works
         warnings = [*latest.warnings]
         for name, run in zip(self._names, self.followed, strict=True):
@@ -155,11 +161,21 @@ class Chosen:
         fields |= {"warnings": warnings, "live": works}
         return LiveOverview(**fields, indexed=indexed)
 
+    def _nothing(self, indexed: float) -> Overview:
+        """Return what is shown until there is an overview."""
+        text = "No attempts yet."
+        if indexed < 1 or any(len(run.index) for run in self.followed):
+            text = "The attempts are being read."
+        now = datetime.now(UTC)
+        answer = Headline(text, [])
+        return Overview(title=self._title, made_at=now, live=True, digits=0, answer=answer)
+
     @property
     def _indexed(self) -> float:
-        if not any(run.behind for run in self.followed):
+        if not self._partly:
             return 1.0
-        return sum(run.indexed for run in self.followed) / sum(run.size for run in self.followed)
+        indexed = sum(run.indexed for run in self.followed)
+        return indexed / sum(run.size for run in self.followed)
 
     @property
     def works(self) -> bool:
@@ -172,15 +188,16 @@ class Chosen:
 
     def _refresh(self) -> None:
         """Start computing a new overview if the latest one is outdated."""
-        versions = tuple(run.version for run in self.followed)
-        busy = self._computing is not None and not self._computing.done()
-        partly = any(run.behind for run in self.followed)
-        rests = (self.works or partly) and time.monotonic() < self._rest_until
-        unfinished = not partly and self._computed is not None and self._computed.quick
-        if busy or rests or (versions == self._computed_of and not unfinished):
+        if self._computing is not None and not self._computing.done():
             return
-        self._computed_of = versions
-        self._computing = asyncio.create_task(self._compute(partly))
+        partly = self._partly
+        if (partly or self.works) and time.monotonic() < self._rest_until:
+            return
+        versions = self._versions
+        unfinished = not partly and self._computed is not None and self._computed.quick
+        if versions != self._computed_of or unfinished:
+            self._computed_of = versions
+            self._computing = asyncio.create_task(self._compute(partly))
 
     async def _compute(self, partly: bool) -> None:
         took = 0.0
@@ -206,7 +223,7 @@ class Chosen:
     async def _cases(self) -> CaseTable:
         await self.ready()
         indexes = [run.index for run in self.followed]
-        versions = tuple(run.version for run in self.followed)
+        versions = self._versions
         if self._table is None or versions != self._table_of:
             self._table = await in_thread(lambda: CaseTable(self._names, indexes))
             self._table_of = versions
@@ -394,17 +411,18 @@ def _computed(runs: Sequence[_Run], title: str, drawn: bool, quick: bool) -> _Co
         page = replace(page, warnings=[*page.warnings, f"{limit}constraints, tokens and panels."])
     numbers = {run.folder.name: number for number, run in enumerate(runs)}
     kinds: dict[str, str] = {}
-    offsets: dict[str, list[list[int]]] = {}  # of failures with a reason, by run
+    offsets: dict[str, dict[int, list[int]]] = {}  # of failures with a reason, by run
     for folder, run in zip(folders, reported.runs, strict=True):
+        number = numbers[folder.name]
         for name in run.attempts.scores:
             kinds[name] = score_kind(run, name)
         for row, places in run.failures.of.items():
-            for reason in {run.failures.reasons[place] for place in places}:
-                by_run = offsets.setdefault(reason, [[] for _ in runs])
-                by_run[numbers[folder.name]].append(int(run.index.offset[row]))
+            offset = int(run.index.offset[row])
+            for reason in set(map(run.failures.reasons.__getitem__, places)):
+                offsets.setdefault(reason, {}).setdefault(number, []).append(offset)
     reasons: dict[str, list[Ints]] = {}
     for reason, by_run in offsets.items():
-        reasons[reason] = [np.array(run_offsets, np.int64) for run_offsets in by_run]
+        reasons[reason] = [np.array(by_run.get(n, ()), np.int64) for n in range(len(runs))]
     digests: dict[str, frozenset[int]] = {}
     changes: list[dict[str, object]] = []
     compared = None
@@ -420,8 +438,3 @@ def _computed(runs: Sequence[_Run], title: str, drawn: bool, quick: bool) -> _Co
             sizes = {"better": len(better), "worse": len(worse)}
             changes.append({"run": number, "baseline": baseline, **sizes})
     return _Computed(drawable(page), Findings(reasons, digests), kinds, compared, changes, quick)
-
-
-def _nothing(title: str, reads: bool) -> Overview:
-    headline = Headline("The attempts are being read." if reads else "No attempts yet.", [])
-    return Overview(title=title, made_at=datetime.now(UTC), live=True, digits=0, answer=headline)
