@@ -91,7 +91,7 @@ class AttemptTable:
     @property
     def replied(self) -> Bools:
         """An (n,) mask of the attempts whose call gave a reply."""
-        codes = [OUTCOMES.index(outcome) for outcome in WITHOUT_REPLY]
+        codes = list(map(OUTCOMES.index, WITHOUT_REPLY))
         return np.isin(self.outcome, codes, invert=True)
 
     def measured(self, name: str) -> Bools:

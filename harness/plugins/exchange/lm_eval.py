@@ -232,7 +232,9 @@ class _Line:
         prompt = arguments[0][0] if arguments and arguments[0] else ""
         if isinstance(prompt, list) and len(prompt) == 1:  # some versions wrap a chat
             prompt = prompt[0]
-        turns = prompt if isinstance(prompt, list) else _chat(_text(prompt))
+        turns: Any = prompt
+        if not isinstance(prompt, list):
+            turns = _chat(_text(prompt))
         if turns is None:
             return (Message("user", encodable(_text(prompt))),)
         return tuple(_message(_mapping(turn)) for turn in turns)
