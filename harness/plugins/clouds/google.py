@@ -332,5 +332,6 @@ class AnthropicVertexBackend(MessagesBackend):
         return f"{self.path}/models/{quote(request.model, safe='@')}:{method}"
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        body = {k: value for k, value in super().body(request).items() if k != "model"}
-        return {"anthropic_version": VERTEX_VERSION, **body}
+        body = {"anthropic_version": VERTEX_VERSION, **super().body(request)}
+        body.pop("model", None)
+        return body

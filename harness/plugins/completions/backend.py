@@ -145,12 +145,13 @@ class OpenAICompletionsBackend(OpenAIBackend):
                 raise refused or error from None
             self._takes_lists = False
             refused = None
-        usages = [reply.usage for reply in replies if reply.usage is not None]
-        return structs.replace(
-            replies[0],
-            text=loglikelihoods.joined([reply.text for reply in replies]),
-            usage=sum(usages, Usage()) if len(usages) == len(replies) else None,
-        )
+        texts = []
+        usage: Usage | None = Usage()
+        for reply in replies:
+            texts.append(reply.text)
+            if usage is not None:
+                usage = None if reply.usage is None else usage + reply.usage
+        return structs.replace(replies[0], text=loglikelihoods.joined(texts), usage=usage)
 
     def _shared(self, request: Request) -> dict[str, Any]:
         """Return the body without the prompt and, at temperature 0, without the seed."""

@@ -298,8 +298,10 @@ def write_parquet(rows: ExportedRows, path: Path) -> None:
                     f"parquet, COMPRESSION zstd, ROW_GROUP_SIZE {min(MAX_ROWS, max(2048, group))})"
                 )
         except duckdb.Error as error:
+            reason = str(error).splitlines()[0][:200]
             full = os.strerror(errno.ENOSPC)
-            reason = full if full in str(error) else str(error).splitlines()[0][:200]
+            if full in str(error):
+                reason = full
             raise StoreFailed(f"Cannot write {path}: {reason}.", OUTPUT_REMEDY) from None
 
 

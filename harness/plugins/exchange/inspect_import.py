@@ -321,7 +321,8 @@ def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
         input_tokens = usage.input_tokens + read + written
         reasoning = usage.reasoning_tokens or 0
         counts = (input_tokens, usage.output_tokens, read, reasoning, written)
-        total += Usage(*[count if 0 <= count < 2**31 else 0 for count in counts])
+        valid_counts = [count if 0 <= count < 2**31 else 0 for count in counts]
+        total += Usage(*valid_counts)
         cost = imported_run.number(usage.total_cost, where)
         if cost is None or cost < 0 or total_cost is None:
             total_cost = None

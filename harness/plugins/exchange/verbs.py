@@ -284,7 +284,8 @@ def log_mlflow(run: ExportedRun, rows: ExportedRows, experiment: str = "") -> st
             ),
         ):
             mlflow.log_params(parameters)
-            mlflow.log_metrics({_name(name): value for name, value in figures(run.metrics).items()})
+            metrics = figures(run.metrics)
+            mlflow.log_metrics({_name(name): value for name, value in metrics.items()})
             Path(folder, "config.yaml").write_text(yaml.safe_dump(tree, sort_keys=False))
             with Path(folder, "samples.csv").open("w", encoding="utf-8", newline="") as file:
                 write_csv(rows, file)

@@ -314,13 +314,15 @@ def calibration(
             error += yes.n / n * abs(mean - yes.mean)
         bins.append(Bin(low=low, high=high, n=yes.n, mean_probability=mean, yes=yes))
     confidence = np.maximum(probability, 1 - probability)
+    mean_confidence = float(confidence.mean()) if n else None
     right = (probability >= SATISFIED) == (reference == 1)
+    covariance_with_right = covariance(confidence, right, cluster, most=0.125)
     return Calibration(
         n=n,
         bins=bins,
         expected_error=error if n else None,
-        mean_confidence=float(confidence.mean()) if n else None,
-        covariance_with_right=covariance(confidence, right, cluster, most=0.125),
+        mean_confidence=mean_confidence,
+        covariance_with_right=covariance_with_right,
     )
 
 

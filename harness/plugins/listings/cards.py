@@ -390,10 +390,13 @@ def _features(name: str, options: tuple[Option, ...]) -> tuple[tuple[str, str], 
         features: frozenset[str] = kind("backends").build(name, needed, **supplied).features
     except Exception:  # whatever a third party's constructor does
         return (("features", "depend on its options"),)
+    accepted = ", ".join(sorted(PARAMETERS & features))
+    constraints = ", ".join(sorted(CONSTRAINTS & features))
+    others = ", ".join(sorted(features - PARAMETERS - CONSTRAINTS))
     return (
-        ("accepts", ", ".join(sorted(PARAMETERS & features)) or "no decoding parameters"),
-        ("constrains answers by", ", ".join(sorted(CONSTRAINTS & features)) or "nothing"),
-        ("features", ", ".join(sorted(features - PARAMETERS - CONSTRAINTS)) or "none"),
+        ("accepts", accepted or "no decoding parameters"),
+        ("constrains answers by", constraints or "nothing"),
+        ("features", others or "none"),
     )
 
 

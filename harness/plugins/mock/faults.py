@@ -30,9 +30,12 @@ LATENCY_FORMS = "SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA"
 def draw(seed: int, digest: str, attempt: int) -> tuple[float, float]:
     """Return two pseudo-random numbers in [0, 1), by seed, request and attempt."""
     noise = blake2b(f"{seed}:{digest}:{attempt}".encode(), digest_size=16).digest()
+    return _share(noise[:8]), _share(noise[8:])
+
+
+def _share(noise: bytes) -> float:
     # 53 bits: as many as a float holds, so that the result stays below 1.
-    first, second = ((int.from_bytes(half) >> 11) / (1 << 53) for half in (noise[:8], noise[8:]))
-    return first, second
+    return (int.from_bytes(noise) >> 11) / (1 << 53)
 
 
 Fault = str  # the name of a way to fail (docs/mock.md)

@@ -220,15 +220,17 @@ class OpenAIChat(OpenAI):
         if request.top_logprobs is not None and not request.logprobs:
             problem = "The 'top_logprobs' parameter is only allowed when 'logprobs' is enabled."
             raise self.invalid(problem)
+        turns = [Turn(turn.role, wire.joined(turn.content)) for turn in request.messages]
+        logprobs = (request.top_logprobs or 0) if request.logprobs else None
         return MockRequest(
             digest=digest,
             model=request.model,
-            turns=tuple(Turn(m.role, wire.joined(m.content)) for m in request.messages),
+            turns=tuple(turns),
             n=request.n or 1,
             max_tokens=request.max_completion_tokens or request.max_tokens,
             stop=_stops(request.stop),
             reasons=request.reasoning_effort != "none",
-            logprobs=(request.top_logprobs or 0) if request.logprobs else None,
+            logprobs=logprobs,
         )
 
     def choice(self, request: MockRequest, choice: ReplyChoice) -> JsonObject:

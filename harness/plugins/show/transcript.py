@@ -179,8 +179,10 @@ def failed_document(
     outcome = Column("outcome", text=True, hide=1)
     columns = ("instance", "sample", "turn" if turns else "round", outcome, why, answer)
     parts: list[Table | Note] = [table(columns, rows)] if rows else []
-    also = f", and the calls of {n_errors:,} failed" if n_errors else ""
-    parts.append(Note(f"{len(failed) - n_errors:,} of {n:,} attempts failed{also}."))
+    summary = f"{len(failed) - n_errors:,} of {n:,} attempts failed"
+    if n_errors:
+        summary += f", and the calls of {n_errors:,} failed"
+    parts.append(Note(f"{summary}."))
     kinds = by_reason(failed)
     if len(kinds) < len(failed):
         frequent = list(map(list, kinds[:_MOST_KINDS]))
@@ -213,7 +215,8 @@ def answers_document(
     answers = {instance: by_run for instance, by_run in answers.items() if instance in listed}
     rows = []
     for instance, by_run in islice(answers.items(), _MOST_ROWS):
-        rows.append(Row([_prompted(instance, by_run), *[_answer(by_run.get(run)) for run in runs]]))
+        cells = [_answer(by_run.get(run)) for run in runs]
+        rows.append(Row([_prompted(instance, by_run), *cells]))
     heads: list[Column | str] = ["instance"]
     footer = ["passed"]
     start = common_start(runs)

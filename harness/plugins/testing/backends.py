@@ -330,8 +330,10 @@ async def _parameters(
     parameters: Any = {name: value for name, value in every.items() if name in backend.features}
     seed = 1 if "seed" in backend.features else None
     roles: list[Role] = ["system", "user"]
-    roles += ["assistant", "user"] if "conversation" in backend.features else []
-    longer = tuple(Message(role, "word " * 40 + request.messages[0].content) for role in roles)
+    if "conversation" in backend.features:
+        roles += ["assistant", "user"]
+    text = "word " * 40 + request.messages[0].content
+    longer = tuple(Message(role, text) for role in roles)
     full = replace(request, messages=longer, decoding=Decoding(**parameters), seed=seed)
     result = await _result(backend, full)
     before = (short_reply.usage or Usage()).input_tokens

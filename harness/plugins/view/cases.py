@@ -315,9 +315,10 @@ class _Searched(msgspec.Struct, gc=False):
         # Every round has one message of the user, but only answers that are not blank have one.
         user_turns = [place for place, turn in enumerate(messages) if turn.role == "user"]
         own_turns = user_turns[-self.round :]
+        first = own_turns[0] if own_turns else -1
         texts = [self.instance, self.text, self.reasoning, self.feedback, self.error]
         texts += [turn.ends for turn in self.user]
-        texts += [message.content for message in messages[own_turns[0] if own_turns else -1 :]]
+        texts += [message.content for message in messages[first:]]
         texts += [score.reason for score in self.scores.values()]
         return "\n".join(filter(None, texts)).casefold()
 

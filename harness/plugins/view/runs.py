@@ -354,7 +354,7 @@ def timeline(folder: RunFolder, index: AttemptIndex, session: int = -1) -> Timel
     ``session`` is its index. If there is no such session, the latest one is used.
     """
     sessions = list(folder.read_manifest().get("sessions") or [{}])
-    place = range(len(sessions))[session] if -len(sessions) <= session < len(sessions) else -1
+    place = session if -len(sessions) <= session < len(sessions) else -1
     ended_at = index.calls["ended_at"]
     start = sessions[place].get("started_at") or 0.0
     end = sessions[place].get("ended_at") or np.inf
@@ -407,7 +407,9 @@ def _bins(index: AttemptIndex, rows: Rows) -> TimelineBins:
 def _of_samples(index: AttemptIndex, rows: Rows) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
     """Return by how much each attempt changes the numbers of passed and of judged samples."""
     table = index.attempts
-    follows = np.append(False, (rows[1:] == rows[:-1] + 1) & ~table.sample_starts()[rows[1:]])
+    is_next = rows[1:] == rows[:-1] + 1
+    is_same_sample = ~table.sample_starts()[rows[1:]]
+    follows = np.append(False, is_next & is_same_sample)
     deltas = []
     for counts in (table.passed[rows] == 1, table.passed[rows] != NOT_JUDGED):
         before = np.append(False, counts[:-1]) & follows
