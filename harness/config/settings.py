@@ -215,9 +215,14 @@ def recorded_url(url: str) -> str:
     return _with_keys(url, lambda key: f"{RECORDED_KEY}{sha256(key.encode()).hexdigest()[:8]}]")
 
 
-def _with_keys(url: str, shown: Callable[[str], str]) -> str:
+def _with_keys(url: str, substitute: Callable[[str], str]) -> str:
+    """Return a URL with a substitute for each part of its path that looks like a key."""
     keys = url_keys(url)
-    return "/".join(shown(part) if part in keys else part for part in url.split("/"))
+    parts = url.split("/")
+    for place, part in enumerate(parts):
+        if part in keys:
+            parts[place] = substitute(part)
+    return "/".join(parts)
 
 
 def url_keys(url: str) -> list[str]:

@@ -136,7 +136,8 @@ class CallEstimate:
         bounds = []
         for ratio in CHARACTERS_PER_TOKEN:
             n = round(characters / ratio)
-            bounds.append(self._price.cost(Usage(n)) - self._price.cost(Usage(n, 0, n)))
+            usage = Usage(n, cached_input_tokens=n)
+            bounds.append(self._price.saved(usage))
         return EstimateRange(*bounds)
 
     def add_questions(self, questions: Sequence[Question], *, certain: bool, growth: float) -> None:

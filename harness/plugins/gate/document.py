@@ -53,10 +53,10 @@ def _decision_table(gates: Sequence[Gate]) -> Table:
     decisions = _all_decisions(gates)
     run = Column("run", text=True) if len(gates) > 1 else None
     group = None
-    whole = ""
+    all_groups = ""
     if any(decision.group for decision in decisions):
         group = Column("group", text=True)
-        whole = "all"
+        all_groups = "all"
     needed = None
     if any(decision.needed for decision in decisions):
         needed = Column("needed", hide=3)
@@ -77,7 +77,7 @@ def _decision_table(gates: Sequence[Gate]) -> Table:
             row = [
                 gate.run.name,
                 decision.what,
-                decision.group or whole,
+                decision.group or all_groups,
                 decision.n,
                 Cell(decision.value, figure_text(decision, decision.value)),
                 Cell(decision.ci95, _interval(decision)),

@@ -144,8 +144,10 @@ def _measure(
     if baseline_folder.path.resolve() != folder.path.resolve():
         baseline = _read_finished(baseline_folder)
     refuse_unknown_label("--by", check.by, {variant.name: table})
-    compared = baseline is not None and check.max_drop is not None
-    _refuse_without_verdicts(folder, run, [*check.min, *check.max, *[check.score] * compared])
+    bounded = [*check.min, *check.max]
+    if baseline is not None and check.max_drop is not None:
+        bounded.append(check.score)
+    _refuse_without_verdicts(folder, run, bounded)
     for kind, bounds in (("min", check.min), ("max", check.max)):
         for name, bound in bounds.items():
             if is_verdict(table, name) and not 0 <= bound <= 1:
@@ -246,6 +248,7 @@ def _cost(folder: RunFolder, run: Variant, calls: RunCalls, name: str, high: flo
     value = calls.known_cost_usd
     if name == COST_PER_SAMPLE:
         value /= max(run.metrics.n_samples, 1)
+    outcome: Outcome = "passed" if value <= high else "failed"
     return Decision(
         what=name,
         value=value,
@@ -253,7 +256,7 @@ def _cost(folder: RunFolder, run: Variant, calls: RunCalls, name: str, high: flo
         bound=high,
         at_most=True,
         n=run.metrics.n_instances,
-        outcome="passed" if value <= high else "failed",
+        outcome=outcome,
     )
 
 

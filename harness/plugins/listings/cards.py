@@ -355,9 +355,9 @@ def backends(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "ta
         name: Show this backend or preset only.
     """
     names = kind("backends").names()
-    known = {*names, *PRESETS}
-    if name and name not in known:
-        raise ConfigError(f"There is no backend or preset {name!r}.", nearest(name, known))
+    candidates = {*names, *PRESETS}
+    if name and name not in candidates:
+        raise ConfigError(f"There is no backend or preset {name!r}.", nearest(name, candidates))
     cards = {}
     for backend in names:
         if name in ("", backend):

@@ -295,12 +295,12 @@ def _answer(samples: Sequence[AnswerLine] | None) -> Cell:
     answer = next((answer for answer in samples if answer.passed is False), samples[0])
     sign, style = SIGNS[answer.passed]
     text = one_line(answer.text or answer.outcome, _LONGEST_ANSWER)
-    shown = f"{sign} {text}"
+    cell_text = f"{sign} {text}"
     if len(samples) > 1:
-        shown = f"{_passes(samples):,} of {len(samples):,} {shown}"
+        cell_text = f"{_passes(samples):,} of {len(samples):,} {cell_text}"
     if answer.reason and not answer.passed:
-        shown += f" ({one_line(answer.reason)})"
-    return Cell(text, shown, style)
+        cell_text += f" ({one_line(answer.reason)})"
+    return Cell(text, cell_text, style)
 
 
 def _passes(attempts: Sequence[AnswerLine]) -> int:

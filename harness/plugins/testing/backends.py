@@ -168,10 +168,10 @@ def _variants(backend: ports.Backend, request: Request) -> Iterator[tuple[str, R
     if "model" not in inspect.signature(type(backend)).parameters:
         yield "model", replace(request, model="a"), replace(request, model="b")
     if "conversation" in backend.features:
-        first = Message("user", "Hello.")
+        question = Message("user", "Hello.")
         answer = Message("assistant", "Hello.")
-        asked = prompted(first, first, *request.messages)
-        yield "message roles", asked, prompted(first, answer, *request.messages)
+        questions = prompted(question, question, *request.messages)
+        yield "message roles", questions, prompted(question, answer, *request.messages)
     if "seed" in backend.features:
         yield "seed", replace(request, seed=1), replace(request, seed=2)
         yield "seed of 0", replace(request, seed=0), replace(request, seed=None)

@@ -179,7 +179,9 @@ def _abstentions(check: PlugInCheck, parsed: Parse, scored: Sequence[tuple[str, 
     A judge that averages over the answered questions is not reported.
     """
     for place in range(len(scored[0]) if scored else 0):
-        others = dict.fromkeys((replies[:place], replies[place + 1 :]) for replies in scored)
+        others: dict[tuple[tuple[str, ...], tuple[str, ...]], None] = {}
+        for replies in scored:
+            others[replies[:place], replies[place + 1 :]] = None
 
         def scores(reply: str, others: Any = others) -> list[Mapping[str, Score]]:
             return [parsed((*before, reply, *after)) for before, after in others]
@@ -187,7 +189,8 @@ def _abstentions(check: PlugInCheck, parsed: Parse, scored: Sequence[tuple[str, 
         # Neither may raise.
         abstained = scores("")
         scores("I cannot say.")
-        answers = {reply: scores(reply) for reply in sorted({replies[place] for replies in scored})}
+        distinct = {replies[place] for replies in scored}
+        answers = {reply: scores(reply) for reply in sorted(distinct)}
         score_lists = list(answers.values())
         if len(score_lists) > 1 and score_lists.count(score_lists[0]) == len(score_lists):
             check.add("parse", f"does not depend on the reply to question {place + 1}.")

@@ -132,14 +132,14 @@ class CaseTable:
         values = []
         matches = []
         counted: dict[int, Bools] = {}
-        shown = np.ones(len(self.names), np.bool_)
+        is_shown = np.ones(len(self.names), np.bool_)
         for run, name in enumerate(self.names):
             run_verdicts, run_values = self._scored(run, filters.score)
             verdicts.append(run_verdicts)
             values.append(run_values)
             matches.append(self._matches(run, filters, findings, run_verdicts))
-            shown[run] = not filters.run or name in filters.run
-            if shown[run] and filters.where in ("", name):
+            is_shown[run] = not filters.run or name in filters.run
+            if is_shown[run] and filters.where in ("", name):
                 counted[run] = matches[run]
         cells = self._cells(filters.round or str(default_round or "last"), matches)
         chosen = _any(cells, counted)
@@ -153,13 +153,15 @@ class CaseTable:
         cell_values = np.empty((0, cells.shape[1]))
         if filters.differ or filters.sort:
             cell_values = np.array(list(map(_cell_values, cells, verdicts, values)))
-        if filters.differ and shown.any():
-            highest = np.nanmax(cell_values[shown], 0, initial=-np.inf)
-            chosen &= highest != np.nanmin(cell_values[shown], 0, initial=np.inf)
+        if filters.differ and is_shown.any():
+            highest = np.nanmax(cell_values[is_shown], 0, initial=-np.inf)
+            lowest = np.nanmin(cell_values[is_shown], 0, initial=np.inf)
+            chosen &= highest != lowest
         selected = np.flatnonzero(chosen)
         instances = int(changes(self.cases[selected] >> 31).sum())
         if filters.sort:
-            selected = selected[self._order(filters.sort, cell_values[:, selected], shown)]
+            order = self._order(filters.sort, cell_values[:, selected], is_shown)
+            selected = selected[order]
         return FoundCases(cells[:, selected], matches, verdicts, values, instances)
 
     def _scored(self, run: int, score: str) -> tuple[Verdicts, Values | None]:
@@ -216,7 +218,7 @@ class CaseTable:
             cells[run, self._places[run][run_rows]] = run_rows
         return cells
 
-    def _order(self, sort: str, values: Numbers, shown: Bools) -> Rows:
+    def _order(self, sort: str, values: Numbers, is_shown: Bools) -> Rows:
         """Return the indices that sort the cases.
 
         ``sort`` is a run's name (by its values) or "fails" (most failures first). A leading "-"
@@ -228,7 +230,8 @@ class CaseTable:
             key[key == NOT_JUDGED] = 2.0
             key[np.isnan(key)] = np.inf
         elif by == "fails":
-            key = -(values[shown] == 0).sum(axis=0).astype(np.float64)
+            n_failures = (values[is_shown] == 0).sum(axis=0)
+            key = -n_failures.astype(np.float64)
         else:
             return np.arange(values.shape[1])
         return np.argsort(-key if sort.startswith("-") else key, kind="stable")

@@ -332,10 +332,12 @@ class Chosen:
             return None
         attempts.sort(key=lambda attempt: (attempt[1].sample, attempt[0], attempt[1].round))
         shown_entry = await in_thread(lambda: entry(attempts, answers=self._answers))
-        for shown, (run, line, _) in zip(shown_entry["attempts"], attempts, strict=True):
-            verdict = NOT_JUDGED if line.passed is None else int(line.passed)
-            shown |= {"run": run, "sample": line.sample, "round": line.round, "verdict": verdict}
-            shown["outcome"] = OUTCOMES.index(line.outcome)
+        for record, (run, line, _) in zip(shown_entry["attempts"], attempts, strict=True):
+            record["run"] = run
+            record["sample"] = line.sample
+            record["round"] = line.round
+            record["verdict"] = NOT_JUDGED if line.passed is None else int(line.passed)
+            record["outcome"] = OUTCOMES.index(line.outcome)
         groups = attempts[0][1].groups
         return shown_entry | {"groups": [groups.get(label) for label in table.labels]}
 
@@ -348,7 +350,8 @@ class Chosen:
             return None
         index = self.followed[self._names.index(run)].index
         rows = index.rows_of(instance, sample)
-        offsets = [int(index.offset[row]) for row in rows if index.attempts.round[row] == round_]
+        round_rows = [row for row in rows if index.attempts.round[row] == round_]
+        offsets = index.offset[round_rows].tolist()
         lines = decoded_at(index.path, offsets, partial(decode, type=dict[str, object]), ATTEMPT)
         return await in_thread(lambda: next(lines, None))
 
