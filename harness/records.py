@@ -483,6 +483,15 @@ def messages_hash(messages: Sequence[Message]) -> str:
     return content_hash(messages)
 
 
+def continued(
+    messages: tuple[Message, ...], answer: str, turn: str, state: str | None = None
+) -> tuple[Message, ...]:
+    """Return the messages followed by the answer, unless it is blank, and the user's turn."""
+    if answer.strip():
+        messages = (*messages, Message("assistant", answer, state))
+    return (*messages, Message("user", turn))
+
+
 def account_of(run_id: str) -> str:
     """Return the account to which a run's payments are booked: its id up to the first dot.
 

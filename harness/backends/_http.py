@@ -18,7 +18,13 @@ from msgspec import structs
 from typing_extensions import override
 
 from harness.backends import _responses
-from harness.config.settings import RECORDED_KEY, check_proxies, shown_url, url_keys
+from harness.config.settings import (
+    RECORDED_KEY,
+    certificates_error,
+    check_proxies,
+    shown_url,
+    url_keys,
+)
 from harness.errors import CallError, ConfigError, FatalCallError, RequestRejected, TransientError
 from harness.ports import Backend
 from harness.records import FINISH_REASONS, Message, PromptCut, Reply, Request
@@ -139,7 +145,7 @@ class HttpClient:
         # answers that arrived meanwhile are read.
         timeout = Timeout(None, connect=min(self._timeout_s / 2, 10.0))
         proxies = past_proxies(self.url)
-        return {"limits": limits, "timeout": timeout, "mounts": proxies, "verify": _certificates()}
+        return {"limits": limits, "timeout": timeout, "mounts": proxies, "verify": certificates()}
 
     async def post(
         self,
@@ -424,11 +430,18 @@ class HttpBackend(Backend):
 
 
 @cache
-def _certificates() -> SSLContext:
-    """Return the TLS settings. All clients share them, since reading certificates takes 30 ms."""
+def certificates() -> SSLContext:
+    """Return the TLS settings. All clients share them, since reading certificates takes 30 ms.
+
+    Raises:
+        ConfigError: If the certificates that an environment variable names cannot be loaded.
+    """
     from httpx2 import create_ssl_context
 
-    return create_ssl_context()
+    try:
+        return create_ssl_context()
+    except OSError:
+        raise certificates_error() from None
 
 
 def past_proxies(url: str) -> dict[str, None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
@@ -153,16 +153,19 @@ class Unused:
 
     Args:
         replies: The cache.
-        run: Id of the run.
+        runs: Ids of the run and of those that were merged into it.
         used: Returns the keys of the replies that earlier sessions have used. None if this is
             unknown: all replies of earlier sessions then count as used.
     """
 
     def __init__(
-        self, replies: ReplyCache, run: str, used: Callable[[], set[str]] | None = None
+        self,
+        replies: ReplyCache,
+        runs: Collection[str],
+        used: Callable[[], set[str]] | None = None,
     ) -> None:
         self._replies = replies
-        self._run = run
+        self._runs = runs
         self._read = used or set
         self._since = time.time() if used is None else 0.0
 
@@ -172,7 +175,7 @@ class Unused:
 
     def take(self, key: str) -> bool:
         """Return whether the run has paid for a reply but not used it, and mark it as used."""
-        if key in self._used or not self._replies.was_paid(key, self._run, self._since):
+        if key in self._used or not self._replies.was_paid(key, self._runs, self._since):
             return False
         self._used.add(key)
         return True

@@ -15,7 +15,7 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from math import inf
 from pathlib import Path
 from queue import SimpleQueue
@@ -117,6 +117,12 @@ class ReplyCache:
                 f"{claims_folder} was deleted while another run uses the cache {path}: which calls "
                 "that run is paying for cannot be seen.",
                 "Run again when that run has ended.",
+            )
+        if path.is_file() and path.stat().st_nlink > 1:
+            raise StoreFailed(
+                f"The cache {path} has a second name (a hard link), under which another run may "
+                "use and damage it.",
+                "Replace it by a copy (cp FILE NEW, then mv NEW FILE) while no run uses it.",
             )
         self._claims = open_claims(claims_folder)
         try:
@@ -250,11 +256,11 @@ class ReplyCache:
                     raise
             await sleep(_PAUSE_S)
 
-    def was_paid(self, key: str, run: str, since: float = 0.0) -> bool:
-        """Return whether a run has paid for the reply with this key since a given Unix time."""
+    def was_paid(self, key: str, runs: Collection[str], since: float = 0.0) -> bool:
+        """Return whether one of the runs has paid for a key's reply since a given Unix time."""
         query = "SELECT reply FROM replies WHERE key = ? AND created >= ?"
         rows = self._read(query, [bytes.fromhex(key), since], LOCKED_S)
-        return bool(rows) and bool(msgspec.msgpack.decode(rows[0][0]).get("run") == run)
+        return bool(rows) and msgspec.msgpack.decode(rows[0][0]).get("run") in runs
 
     def claim(self, key: str) -> bool:
         """Claim a call, or return False if it is taken.

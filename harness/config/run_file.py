@@ -54,6 +54,11 @@ class Shard(NamedTuple):
         return total // self.of + (self.number <= total % self.of)
 
 
+def shard_of(text: str | None) -> Shard | None:
+    """Return the shard that is written like 3/16, or None for a whole run (None or "")."""
+    return Shard(*map(int, text.split("/"))) if text else None
+
+
 MOST_SHARDS = 10_000
 
 
@@ -85,7 +90,7 @@ class RunFile(Section):
     @property
     def part(self) -> Shard | None:
         """The shard to which the run is limited, or None for a whole run."""
-        return Shard(*map(int, self.shard.split("/"))) if self.shard else None
+        return shard_of(self.shard)
 
     @property
     def budget_usd(self) -> float | None:

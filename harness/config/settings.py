@@ -9,11 +9,12 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from platformdirs import user_cache_path, user_data_path
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from harness.errors import ConfigError, SecretMissing
@@ -30,6 +31,14 @@ def _reading_dotenv() -> Iterator[None]:
     except OSError as error:
         problem = f"Cannot read the file .env: {error.strerror}."
         raise ConfigError(problem, "Fix its permissions.") from None
+
+
+_VALUES = {
+    "ask_above_usd": "is not an amount in US dollars, such as 1.5",
+    "fetch": "is neither true nor false",
+    "observe_content": "is neither true nor false",
+}
+"""For each setting that is no text or path, what is wrong with an invalid value."""
 
 
 class Settings(BaseSettings):
@@ -57,8 +66,16 @@ class Settings(BaseSettings):
     ask_above_usd: float = 1.0  # a run that may cost more asks first, on a terminal
 
     def __init__(self, **values: Any) -> None:
-        with _reading_dotenv():
-            super().__init__(**values)
+        try:
+            with _reading_dotenv():
+                super().__init__(**values)
+        except ValidationError as error:
+            [field, *_] = error.errors()[0]["loc"]
+            name = f"HARNESS_{field}".upper()
+            needed = _VALUES.get(str(field), "is not valid")  # the value may be secret
+            problem = f"The environment variable {name} {needed}."
+            remedy = "Set it to such a value, or unset it, also in the file .env."
+            raise ConfigError(problem, remedy) from None
 
     @field_validator("runs_dir", "cache_dir", "data_dir", "prices")
     @classmethod
@@ -155,11 +172,29 @@ def check_proxies() -> None:
 
     HTTP libraries would quote a password with a slash as the port.
     """
-    for variable in (*PROXIES, *map(str.lower, PROXIES)):
-        if _PROXY.fullmatch(environment(variable) or "localhost") is None:
+    for variable, value in os.environ.items():
+        if variable.upper() not in PROXIES or not value:
+            continue
+        if _PROXY.fullmatch(value) is None:
             problem = f"The environment variable {variable} is not the URL of a proxy."
             form = "Write http://HOST:PORT, with USER:PASSWORD@ before the host if needed."
             raise ConfigError(problem, f"{form} In these, write / as %2F, ? as %3F and # as %23.")
+        bypassed = "*" in (environment("no_proxy") or environment("NO_PROXY") or "").split(",")
+        is_socks = value.lower().startswith("socks")
+        if is_socks and not bypassed and find_spec("socksio") is None:
+            problem = f"The environment variable {variable} names a SOCKS proxy, which needs the "
+            raise ConfigError(f"{problem}package socksio.", "Install it: pip install socksio.")
+
+
+def certificates_error() -> ConfigError:
+    """Return the error for certificates that cannot be loaded, which names what they depend on."""
+    names = [name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if environment(name)][:1]
+    names += [name for name in ("SSLKEYLOGFILE",) if environment(name)]
+    if not names:
+        return ConfigError("The system's certificates cannot be loaded.", "Set SSL_CERT_FILE.")
+    variables = "variable" if len(names) == 1 else "variables"
+    problem = f"The environment {variables} {' and '.join(names)} cannot be used for TLS."
+    return ConfigError(problem, "Name an existing file of certificates (PEM), or unset it.")
 
 
 SECRET_NAME = re.compile(

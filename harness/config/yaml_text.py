@@ -215,6 +215,13 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
     return sizes[id(node)]
 
 
+def advice_on(error: Exception) -> str:
+    """Return how to correct YAML that cannot be parsed."""
+    if "found '?'" in str(error):  # as in {target: ?}
+        return "Write a text that begins with ? in quotes."
+    return "Check indentation and quotes."
+
+
 def is_plain_text(value: str, keys: Sequence[str]) -> bool:
     """Return whether valid YAML is a plain text, without quotes or a tag, or only a comment."""
     node = _Loader(value, keys).get_single_node()
@@ -251,10 +258,7 @@ def read(
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "not valid YAML"
-        advice = "Check indentation and quotes."
-        if problem.endswith("found '?'"):  # as in {target: ?}
-            advice = "Write a text that begins with ? in quotes."
-        remedy = getattr(error, "remedy", advice)
+        remedy = getattr(error, "remedy", advice_on(error))
         raise ConfigError(f"{path}{line}: {problem}.", remedy) from None
     if raw is None:
         raise ConfigError(f"{path} is empty.", form)

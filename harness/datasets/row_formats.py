@@ -18,7 +18,7 @@ from zipfile import BadZipFile, ZipFile
 import msgspec
 import yaml
 
-from harness.config.yaml_text import ROWS, RefusedYaml, parse_yaml
+from harness.config.yaml_text import ROWS, RefusedYaml, advice_on, parse_yaml
 from harness.datasets.folder import decode_json, not_utf8, numbered_lines, parquet_rows, read_jsonl
 from harness.errors import DataInvalid, cannot_read, import_extra, raised_as
 from harness.records import without_arrays
@@ -251,7 +251,8 @@ def _yaml(path: Path, *, earlier: bool = False) -> Iterator[Row]:
         line = "" if error.problem_mark is None else f", line {error.problem_mark.line + 1}"
         raise DataInvalid(f"{path}{line}: {error.problem}.", error.remedy) from None
     except (yaml.YAMLError, ValueError) as error:
-        raise DataInvalid(f"{path}: not YAML ({' '.join(str(error).split()):.300}).") from None
+        problem = f"{path}: not YAML ({' '.join(str(error).split()):.300})."
+        raise DataInvalid(problem, advice_on(error)) from None
     if isinstance(tree, dict) and isinstance(tree.get("examples"), list):
         tree = tree["examples"]
     if tree is None:
@@ -370,7 +371,8 @@ def _sheet(path: Path) -> Records:
     except OSError as error:
         raise cannot_read(path, error) from None
     except (BadZipFile, calamine.CalamineError) as error:
-        raise DataInvalid(f"{path}: not readable as Excel ({str(error)[:160]}).") from None
+        problem = f"{path}: not readable as Excel ({str(error)[:160]})."
+        raise DataInvalid(problem, "Save it in Excel as .xlsx, or as .csv.") from None
     if len(filled) > 1:
         remedy = "Keep one, or save the one that is meant as .csv."
         raise DataInvalid(f"{path} has {len(filled)} sheets: {', '.join(filled)}.", remedy)

@@ -36,9 +36,10 @@ from harness.execution import (
     permission,
     report_executions,
 )
-from harness.plugin_loader import FILE, kind, register
+from harness.plugin_loader import CODE, FILE, kind, register
 from harness.store.files import make_folder, replacing, write_whole
 from harness.store.json_lines import encode
+from harness.store.lost_lines import warn_of_names
 from harness.store.run_folder import (
     HASH,
     ROWS,
@@ -65,6 +66,8 @@ Functions = dict[str, Callable[..., Any]]  # the functions given as checks in on
 
 RUN_FILE = (".yaml", ".yml")  # suffixes
 LISTED = 10  # names in a message
+INPUTS = frozenset({f"{name}{HASH}" for name in ("checks", "dataset", "documents")})
+"""Hashes in a fingerprint that depend on the task and the seed alone."""
 
 
 def read_runs(
@@ -255,7 +258,7 @@ def run_named(name: str, settings: Settings, *, inputs: bool = False) -> RunFold
     runs = _in_file(name, settings)
     folder = find_run(settings.runs_dir, name, listed=runs)
     _refuse_others([folder], runs, name, settings, inputs=inputs)
-    _warn_of_missing([folder], runs, name, settings, refuse=inputs)
+    _check_together([folder], runs, name, settings, refuse=inputs)
     return folder
 
 
@@ -272,7 +275,7 @@ def recorded_baseline(name: str, settings: Settings, *, inputs: bool = False) ->
             _refuse_other_files([folder], runs, name, settings, inputs=inputs)
     except ExecutionRefused as error:
         logger.warning(f"Whether {folder.name} is a run of {name} is not checked. {error.message}")
-    _warn_of_missing([folder], runs, name, settings, refuse=inputs)
+    _check_together([folder], runs, name, settings, refuse=inputs)
     return folder
 
 
@@ -288,7 +291,7 @@ def variants_named(name: str, settings: Settings) -> list[RunFolder]:
     runs = _in_file(name, settings)
     folders = find_variants(settings.runs_dir, name, listed=runs)
     _refuse_others(folders, runs, name, settings)
-    _warn_of_missing(folders, runs, name, settings)
+    _check_together(folders, runs, name, settings)
     return folders
 
 
@@ -313,7 +316,7 @@ def _find_all(
             _refuse_others(present, runs, name, settings, inputs=inputs)
         else:
             _refuse_others(folders, runs, name, settings, inputs=inputs)
-            _warn_of_missing(folders, runs, name, settings, refuse=inputs)
+            _check_together(folders, runs, name, settings, refuse=inputs)
         matches.append((folders, runs or {}))
     return matches
 
@@ -354,6 +357,49 @@ def _refuse_other_files(
     if runs is not None:
         for folder in folders:
             _refuse_other(folder, runs.get(folder.name), file, settings, inputs)
+
+
+def _check_together(
+    folders: Sequence[RunFolder],
+    runs: Mapping[str, RunFile] | None,
+    file: str,
+    settings: Settings,
+    *,
+    refuse: bool = False,
+) -> None:
+    """Warn of what makes runs that one name or run file stands for mean something else.
+
+    That is what `_warn_of_missing`, `warn_of_names` and `_warn_of_versions` warn of.
+    """
+    warn_of_names(folders)
+    _warn_of_missing(folders, runs, file, settings, refuse=refuse)
+    _warn_of_versions(folders, file, refuse=refuse)
+
+
+def _warn_of_versions(folders: Sequence[RunFolder], file: str, *, refuse: bool) -> None:
+    """Warn of, or refuse, variants that were made or scored with different versions of an input.
+
+    A file's code has one version, and so have the checks and the data of runs of the same task.
+    """
+    if len(folders) < 2:
+        return
+    by_input: dict[tuple[str, ...], dict[str, str]] = {}  # the first run with each version
+    for folder in folders:
+        run = folder.read_config()
+        task = run.task.model_dump_json().replace(str(folder.path), "")
+        for key, version in folder.read_manifest().get("fingerprint", {}).items():
+            if key.startswith(CODE) or key in INPUTS:
+                place = (key,) if key.startswith(CODE) else (key, task, str(run.seed))
+                by_input.setdefault(place, {}).setdefault(version, folder.name)
+    for (key, *_), by_version in by_input.items():
+        if len(by_version) > 1:
+            problem = f"{' and '.join(by_version.values())} were made or scored with different "
+            problem += f"versions of {input_change(f'{key.removesuffix(HASH)}{HASH}', '', '')}"
+            remedy = "run the file with --rescore, or with --fresh"
+            if refuse:
+                raise RunConflict(f"{problem}.", f"{remedy[0].upper()}{remedy[1:]}.")
+            logger.warning(f"{file}: {problem}: {remedy}")
+            return
 
 
 def _warn_of_missing(

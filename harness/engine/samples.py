@@ -35,7 +35,6 @@ from harness.engine.turns import (
     UserTurnMissing,
     UserTurns,
     as_of,
-    continued,
     turn_verdicts,
     user_role,
     user_turn,
@@ -57,6 +56,7 @@ from harness.records import (
     Rewriting,
     Usage,
     content_hash,
+    continued,
     messages_hash,
 )
 

@@ -2,37 +2,45 @@
 
 import asyncio
 import contextlib
-import gc
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import fsum
 from pathlib import Path
-from typing import Literal, TypeVar
+from types import MappingProxyType
+from typing import Literal, NamedTuple, TypeVar
 from uuid import uuid4
-
-import msgspec
 
 from harness.calls.backend_layers import ModelAnswers
 from harness.calls.budget import Budget
 from harness.calls.calls import Calls, Unused
 from harness.calls.concurrency import ConcurrencyLimiter
 from harness.calls.database import NAME, SESSION, Statement, Write
-from harness.calls.reply_cache import Payment, ReplyCache, encoded, payment_row
-from harness.calls.signals import Notices, Report, Stop, Stopping
+from harness.calls.reply_cache import Payment, ReplyCache, payment_row
+from harness.calls.signals import Notices, Stop, Stopping
+from harness.config.run_file import Shard
 from harness.config.settings import Settings
 from harness.engine.infrastructure import CallLayer, LaterCalls, call_layers
 from harness.engine.models import Model, apply_limits
 from harness.engine.reasoning import mark_warnings
-from harness.errors import ConfigError, HarnessError, StoreFailed
-from harness.records import REFUSALS, SCHEMA_VERSION, Attempt, Reply, Request, account_of
-from harness.store.files import make_folder
-from harness.store.json_lines import lines
+from harness.engine.replies import count_unrecorded, open_cache, recorded_replies, replies_path
+from harness.errors import ConfigError, StoreFailed
+from harness.records import (
+    Request,
+    account_of,
+)
 from harness.store.run_folder import FRESH, RunFolder, Spending, new_run_id
-from harness.store.runs import all_runs, base_name, runs_of_file
+from harness.store.runs import (
+    base_name,
+    latest_session,
+    runs_of_file,
+    runs_of_shards,
+    shard_base,
+)
+from harness.store.unrecorded import UnrecordedCalls
 from harness.wording import count_of, one_line
 
 logger = logging.getLogger("harness")
@@ -103,6 +111,12 @@ class Session:
         """Return functions for the keys of a model's calls in the runs merged into this one."""
         return [model.key(run_id) for run_id in self.merged_ids]
 
+    def unrecorded(self, folder: RunFolder) -> dict[str, UnrecordedCalls]:
+        """Return the calls that the run has paid for, but whose lines are lost (see `replies`)."""
+        if self.replies is None:
+            return {}
+        return count_unrecorded(self.replies, folder, (self.run_id, *self.merged_ids))
+
     def reserved(self, account: str) -> dict[str, float]:
         """Return what an account has reserved for calls made later (US dollars), by their keys."""
         reserved = dict[str, float]()
@@ -135,13 +149,15 @@ async def open_session(
     shared: str | None = None,
     base: str = "",
     listed: Sequence[str] = (),
+    part: Shard | None = None,
 ) -> AsyncIterator[Session]:
     """Lock a run, and yield a session with its cache and budget.
 
     The run is that of ``folder`` or, if the caller already holds a lock, that with the id
     ``run_id``. ``usd`` is the budget in US dollars (None: no cap). ``shared`` names a budget that
-    runs on several machines share. Otherwise, the runs of all variants that the file with the name
-    ``base`` has had share it ("": only this run). ``listed`` are the names of its present runs.
+    runs on several machines share. Otherwise, the runs of all variants and shards that the file
+    with the name ``base`` has had share it ("": only this run). ``listed`` are the names of its
+    present runs. If the run is a shard, ``part``, its budget is an equal part of the file's.
     """
     first = folder is not None and not folder.begun()
     session = Session(run_id, Stop(), Notices(), first=first)
@@ -165,10 +181,10 @@ async def open_session(
                 session.run_id = await _follow_account(replies, folder, session.run_id, base)
             used = None if folder is None else partial(_used_calls, folder)
             session.replies = replies
-            session.unused = Unused(replies, session.run_id, used)
+            session.unused = Unused(replies, {session.run_id, *session.merged_ids}, used)
             if usd is not None:
                 if shared is None:
-                    sharers = await _sharers(session, replies, folder, base, listed)
+                    sharers = await _sharers(session, replies, folder, base, listed, part)
                     budget = await _open_budget(session, replies, usd, folder, sharers)
                 else:
                     budget = await _join_budget(session, usd, shared, stack)
@@ -186,7 +202,8 @@ async def open_session(
         raise session.budget.broken
 
 
-_ACCOUNT = "SELECT key FROM payments WHERE run = ?"  # of `_name_row`, or several of `_file_row`
+# Of `_name_row` or `_shards_row`, or several of `_file_row`
+_ACCOUNT = "SELECT key FROM payments WHERE run = ?"
 _REPLACED = "DELETE FROM payments WHERE run = ? AND (created < ? OR key = ?)"  # of `_file_row`
 _SHARER = "INSERT OR IGNORE INTO payments (run, key, usd, created) VALUES (?, ?, 0.0, ?)"
 
@@ -208,6 +225,16 @@ def _file_row(root: Path, base: str) -> str:
     return f"{NAME}file {RunFolder(root, base).first_account()}"
 
 
+def _shards_row(root: Path, file: str) -> str:
+    """Return the ``run`` of the payments (of nothing) whose keys are names of a file's shards."""
+    return f"{NAME}shards {RunFolder(root, file).first_account()}"
+
+
+def _recorded_names(replies: ReplyCache, row: str) -> list[str]:
+    """Return the accounts or names that a row such as `_file_row` has as keys, sorted."""
+    return sorted(key.decode() for (key,) in replies.read(_ACCOUNT, [row]))
+
+
 async def _follow_account(replies: ReplyCache, folder: RunFolder, run_id: str, base: str) -> str:
     """Return a run's id: if it is new, with the account of the last run that had its name.
 
@@ -225,8 +252,10 @@ async def _follow_account(replies: ReplyCache, folder: RunFolder, run_id: str, b
         return new_run_id(recorded)
     forget: list[Statement] = [("DELETE FROM payments WHERE run = ?", [name])]
     if base and FRESH in manifest:
-        replaced = [_file_row(folder.path.parent, base), manifest[FRESH], recorded.encode()]
-        forget.append((_REPLACED, replaced))
+        root = folder.path.parent
+        for replaced in (base, *_recorded_names(replies, _shards_row(root, base))):
+            row = _file_row(root, replaced)
+            forget.append((_REPLACED, [row, manifest[FRESH], recorded.encode()]))
     await replies.write(Write((), (), forget))
     await replies.charge(account, Payment(name, 0.0))
     return run_id
@@ -250,36 +279,67 @@ def keep_account(folder: RunFolder, settings: Settings) -> None:
     asyncio.run(keep())
 
 
+class _Sharers(NamedTuple):
+    """The other runs that share a budget: their folders, None for deleted ones, by account."""
+
+    same_part: Mapping[str, RunFolder | None] = MappingProxyType({})  # the same shard, if any
+    others: Mapping[str, RunFolder | None] = MappingProxyType({})
+    n_parts: int = 1  # into how many shards the budget is divided
+
+
 async def _sharers(
     session: Session,
     replies: ReplyCache,
     folder: RunFolder | None,
     base: str,
     listed: Sequence[str],
-) -> list[tuple[str, RunFolder | None]]:
-    """Return the accounts of the other runs that share a budget, with their folders.
+    part: Shard | None,
+) -> _Sharers:
+    """Return the other runs that share a budget.
 
-    They are those ``listed``, all existing runs of the file ``base``, and all recorded ones, which
-    may be deleted or renamed. The existing ones are recorded.
+    They are those ``listed``, all existing runs of the file ``base`` and of its shards, and all
+    recorded ones, which may be deleted or renamed. The existing ones are recorded. Shards that were
+    last worked on before the file was started with --fresh do not count.
     """
     if folder is None or not base:
-        return []
+        return _Sharers()
     root = folder.path.parent
-    runs = {name: RunFolder(root, name) for name in listed}
-    runs |= {run.name: run for run in runs_of_file(root, base).values()}
-    runs.pop(folder.name, None)
-    sharers: list[tuple[str, RunFolder | None]] = []
-    for run in runs.values():
-        sharers.append((account_of(run.run_id()), run))
-    file = _file_row(root, base)
-    recorded = {key.decode() for (key,) in replies.read(_ACCOUNT, [file])}
-    existing = {session.account, *(account for account, _ in sharers)}
-    for account in sorted(recorded - existing):
-        sharers.append((account, None))
-    rows = [[file, account.encode(), time.time()] for account in existing - recorded]
+    file = base if part is None else base.removesuffix(shard_base("", part))
+    by_base = {file: runs_of_file(root, file), base: runs_of_file(root, base)}
+    by_base[base] |= {name: RunFolder(root, name) for name in listed}
+    started_fresh = [run.read_manifest().get(FRESH) or 0.0 for run in by_base[file].values()]
+    fresh_at = max(started_fresh, default=0.0)
+    for name, runs in runs_of_shards(root, file).items():
+        for run in runs:
+            if name != base and latest_session(run.read_manifest()) >= fresh_at:
+                by_base.setdefault(name, {})[run.name] = run
+    shards = _shards_row(root, file)
+    recorded_shards = _recorded_names(replies, shards)
+    now = time.time()
+    rows: list[list[object]] = []
+    for name in by_base.keys() - {file, *recorded_shards}:
+        rows.append([shards, name.encode(), now])
+    same_part: dict[str, RunFolder | None] = {}
+    others: dict[str, RunFolder | None] = {}
+    for name in dict.fromkeys((*by_base, *recorded_shards)):
+        accounts = same_part if name == base else others
+        row = _file_row(root, name)
+        recorded = _recorded_names(replies, row)
+        existing: dict[str, RunFolder] = {}
+        for run in by_base.get(name, {}).values():
+            if run.name != folder.name:
+                existing[account_of(run.run_id())] = run
+        accounts |= dict.fromkeys(recorded) | existing
+        own = {session.account} if name == base else set()
+        for account in {*own, *existing}.difference(recorded):
+            rows.append([row, account.encode(), now])
     if rows:
         await replies.write(Write((), (), [(_SHARER, row) for row in rows]))
-    return sharers
+    for accounts in (same_part, others):
+        accounts.pop(session.account, None)
+    for account in same_part:
+        others.pop(account, None)
+    return _Sharers(same_part, others, 1 if part is None else part.of)
 
 
 async def _open_budget(
@@ -287,22 +347,27 @@ async def _open_budget(
     replies: ReplyCache,
     usd: float,
     folder: RunFolder | None,
-    sharers: Sequence[tuple[str, RunFolder | None]],
+    sharers: _Sharers,
 ) -> Budget:
-    """Build a session's budget, counting what the runs that share it have paid."""
+    """Build a session's budget, counting what the runs that share it have paid.
+
+    A shard's budget is a part of the file's, which is smaller if the other runs of the file have
+    spent more than the other parts.
+    """
     account = session.account
     payer = uuid4().hex
-    spent, unsure = await _paid(folder, replies, account, save=True)
-    if folder is not None and spent > folder.read_spending().usd:
+    folders = {**sharers.others, **sharers.same_part, account: folder}
+    paid = _PaidByRuns(session, replies, folders)
+    own = await paid.add(account)
+    if folder is not None and own.usd > folder.read_spending().usd:
         # What a deleted run of this name has spent is otherwise known to the cache alone.
-        await asyncio.to_thread(folder.write_spending, payer, spent)
-    spent_by_others = 0.0
-    unsure_of_others = 0.0
-    for sharer, run in sharers:
-        run_spent, run_unsure = await _paid(run, replies, sharer)
-        reserved = session.reserved(sharer).values()
-        spent_by_others = fsum([spent_by_others, run_spent, *reserved])
-        unsure_of_others += run_unsure
+        await asyncio.to_thread(folder.write_spending, payer, own.usd)
+    same_part = [await paid.add(sharer) for sharer in sharers.same_part]
+    others = [await paid.add(sharer) for sharer in sharers.others]
+    spent_by_others = fsum(amount.usd for amount in same_part)
+    total = fsum([spent_by_others, *(amount.usd for amount in others)])
+    spent_by_others = max(spent_by_others, total - usd * (sharers.n_parts - 1))
+    unsure = fsum(amount.unsure for amount in (own, *same_part, *others))
 
     async def record(more: float, max_usd: float) -> None:
         # A killed run's calls in flight then count as paid, even if the cache or the folder is
@@ -313,9 +378,9 @@ async def _open_budget(
 
     budget = Budget(
         usd,
-        spent + spent_by_others,
+        own.usd + spent_by_others,
         session.stop,
-        unsure=unsure + unsure_of_others,
+        unsure=min(unsure, own.usd + spent_by_others),
         shared=spent_by_others,
         record=record,
         status=session.notices.status("budget"),
@@ -391,105 +456,80 @@ async def _close(budget: Budget) -> None:
         await budget.close()
 
 
-async def _paid(
-    folder: RunFolder | None, replies: ReplyCache, account: str, *, save: bool = False
-) -> tuple[float, float]:
-    """Return a run's spending, and the part of it that no recorded call accounts for (US dollars).
+class _Paid(NamedTuple):
+    """A run's spending, and the part of it that no recorded call accounts for (US dollars)."""
+
+    usd: float
+    unsure: float
+
+
+class _PaidByRuns:
+    """Adds up what runs have paid. A run counts once, and so do the calls that were merged into it.
 
     The payment records include failed calls that may be billed, and amounts reserved by sessions
     that were killed. But the cache may have been deleted, and the budget may have been set later.
-    Missing calls are therefore taken from the attempts and judgements, and the run's maximum cost
-    from its folder. With ``save``, the calls that a new cache lacks are saved in it, and still
-    count if the folder is deleted later. Only the run's own session may do so.
+    Missing calls are therefore taken from the attempts and judgements, and a run's maximum cost
+    from its folder.
     """
-    from harness.store.calls import read_payments  # NumPy takes 0.2 s to import
 
-    booked = replies.booked(account)
-    recorded = {} if folder is None else read_payments(folder.attempts)
-    unsure = fsum(usd for key, usd in booked.items() if key not in recorded)
-    spent = fsum(booked.get(key, usd) for key, usd in recorded.items()) + unsure
-    if save:
-        rows = [
-            payment_row(key.hex(), Payment(account, usd))
-            for key, usd in recorded.items()
-            if usd and key not in booked
-        ]
-        if rows:
-            await replies.write(Write((), rows))
-    spending = Spending() if folder is None else folder.read_spending()
-    lost = spending.usd - spent
-    if lost > 0 and (key := SESSION + spending.session.encode()) not in booked:
-        await replies.charge(key, Payment(account, lost))
-        spent += lost
-        unsure += lost
-    return spent, unsure
+    def __init__(
+        self, session: Session, replies: ReplyCache, folders: Mapping[str, RunFolder | None]
+    ) -> None:
+        self._session = session
+        self._replies = replies
+        self._folders = folders  # by account
+        self._calls: dict[str, set[bytes]] = {}  # names of the payments that count, by account
+        self._usd: dict[str, float] = {}
 
+    async def add(self, account: str) -> _Paid:
+        """Return what a run, and the shards that were merged into it, have paid, once.
 
-def replies_path(settings: Settings) -> Path:
-    """Return the path of the reply cache, which all runs share."""
-    return settings.cache_dir / "replies.sqlite"
+        The calls of the session's own run that a new cache lacks are saved in it, and still count
+        if the folder is deleted later. What another run has reserved for calls that are made later
+        is included.
+        """
+        from harness.store.calls import read_payments  # NumPy takes 0.2 s to import
 
-
-def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCache:
-    """Open the reply cache, which may be a plug-in's. ``notice`` receives warnings."""
-    with contextlib.suppress(OSError):  # opening the cache reports why
-        make_folder(settings.cache_dir)
-    restore = partial(recorded_replies, settings.runs_dir)
-    path = replies_path(settings)
-    for layer in call_layers(settings):
-        if (replies := layer.open_cache(path, notice, restore)) is not None:
-            return replies
-    return ReplyCache(path, notice=notice, restore=restore)
-
-
-def recorded_replies(runs_dir: Path) -> Iterator[tuple[bytes, bytes, str, str, float]]:
-    """Yield the replies in all runs' attempts, as rows for a new cache.
-
-    A row holds the call's key, encoded reply, backend, model and Unix time. Replies with
-    log-probabilities are skipped, because attempts do not record these.
-    """
-    decoder = msgspec.json.Decoder(Attempt)
-    for folder in all_runs(runs_dir):
-        try:
-            backend = folder.read_config().model.backend
-            for _, text in lines(folder.attempts):
-                try:
-                    attempt = decoder.decode(text)
-                    key = bytes.fromhex(attempt.call_id or "")
-                except (msgspec.MsgspecError, ValueError):
-                    continue
-                model = attempt.request.get("model")
-                if (reply := _reply(attempt)) and len(key) == 16 and isinstance(model, str):
-                    yield key, encoded(reply), backend, model, attempt.ended_at
-        except HarnessError:  # skip a folder that cannot be read
-            continue
-
-
-def _reply(attempt: Attempt) -> Reply | None:
-    text = attempt.text
-    reason = attempt.finish_reason
-    if attempt.v != SCHEMA_VERSION or text is None or reason is None:
-        return None
-    decoding = attempt.request.get("decoding")
-    if not isinstance(decoding, dict) or decoding.keys() & {"logprobs", "prompt_logprobs"}:
-        return None
-    if not text.strip() and reason not in REFUSALS:  # empty replies are never cached
-        return None
-    return Reply(
-        text,
-        reason,
-        attempt.usage,
-        attempt.answered_by or None,
-        latency_s=attempt.latency_s or 0.0,
-        reasoning=attempt.reasoning,
-        reasoning_state=attempt.reasoning_state or None,
-        cost_usd=attempt.cost_usd,
-    )
+        if account in self._calls:
+            return _Paid(0.0, 0.0)
+        self._calls[account] = set()
+        folder = self._folders.get(account)
+        manifest = {} if folder is None else folder.read_manifest()
+        merged = [account_of(run_id) for run_id in manifest.get("merged_ids", ())]
+        amounts = [await self.add(shard) for shard in merged]
+        in_shards = set[bytes]().union(*(self._calls[shard] for shard in merged))
+        booked = self._replies.booked(account)
+        recorded: dict[bytes, float] = {}
+        if folder is not None:
+            payments = read_payments(folder.attempts)
+            recorded = {key: usd for key, usd in payments.items() if key not in in_shards}
+        unsure = fsum(usd for key, usd in booked.items() if key not in recorded)
+        spent = fsum(booked.get(key, usd) for key, usd in recorded.items()) + unsure
+        is_own = account == self._session.account
+        if is_own:
+            rows = [
+                payment_row(key.hex(), Payment(account, usd))
+                for key, usd in recorded.items()
+                if usd and key not in booked
+            ]
+            if rows:
+                await self._replies.write(Write((), rows))
+        spending = Spending() if folder is None else folder.read_spending()
+        lost = spending.usd - spent - fsum(self._usd.get(shard, 0.0) for shard in merged)
+        if lost > 0 and (key := SESSION + spending.session.encode()) not in booked:
+            await self._replies.charge(key, Payment(account, lost))
+            spent += lost
+            unsure += lost
+        self._calls[account] = {*booked, *recorded}
+        self._usd[account] = spent
+        reserved = {} if is_own else self._session.reserved(account)
+        return _Paid(
+            fsum([spent, *reserved.values(), *(amount.usd for amount in amounts)]),
+            fsum([unsure, *(amount.unsure for amount in amounts)]),
+        )
 
 
 T = TypeVar("T")
-
-OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 async def work_off(
@@ -521,24 +561,3 @@ async def work_off(
             group.create_task(pull())
     if first is not None:
         raise first
-
-
-@contextlib.contextmanager
-def rare_collections() -> Iterator[None]:
-    """Collect cyclic garbage less often within a ``with`` block.
-
-    With Python's default threshold, nearly all collections found nothing, but took a third of a
-    run's CPU time. Objects that exist already are not examined, which would take 0.1 s.
-    """
-    before = gc.get_threshold()
-    is_frozen = gc.get_freeze_count() > 0
-    if before[0]:  # 0 means never
-        gc.set_threshold(max(before[0], OBJECTS_BETWEEN_COLLECTIONS), *before[1:])
-    if not is_frozen:
-        gc.freeze()
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        if not is_frozen:
-            gc.unfreeze()

@@ -22,6 +22,7 @@ from harness.records import (
     Rewriting,
     Score,
     UserRole,
+    continued,
 )
 
 
@@ -73,13 +74,6 @@ def answered(
 def user_turn(task: Task[Any], instance: Instance[Any], answers: Sequence[str]) -> str:
     """Return the user's scripted turn after ``answers``."""
     return task.messages(as_of(task, instance, answers), ())[-1].content
-
-
-def continued(messages: Messages, answer: str, turn: str, state: str | None = None) -> Messages:
-    """Return the messages followed by the answer, unless it is blank, and the user's turn."""
-    if answer.strip():
-        messages = (*messages, Message("assistant", answer, state))
-    return (*messages, Message("user", turn))
 
 
 def turn_verdicts(attempt: Attempt, verdict: AnswerVerdict) -> list[bool | None]:

@@ -207,6 +207,79 @@ _UNDECIDED = re.compile(
 _SENTENCE = re.compile(r"(?:[^.!?\n。]|\.(?=\w))*")
 
 
+_SENTENCE_BREAK = re.compile(r"[.!?;][*_)\"'\u201d]*\s+|\n|[\u3002\uff01\uff1f]")
+_WHOLE_SENTENCE = re.compile(r"(?:[^.!?\n\u3002]|[.](?=\w))+[.!?\u3002)\"*_]*")
+_TURN = re.compile(  # what follows is stated by the text itself
+    r"\b(?:but|however|yet|whereas|actually|in\s+(?:fact|truth|reality)|so(?!\s+(?:that|many|much|long|far))|therefore|thus|hence"
+    r"|instead|while|although|though)\b|:\s+(?=[^:\n=]*=)|:\s+(?=(?:the|my)\s+(?:\w+\s+)?answer\b)",
+    re.I,
+)
+_OTHERS = (
+    r"(?:some(?:one|body|\s+(?!would\b)\w+)?|many(?:\s+\w+)?|most(?:\s+\w+)?|others?|people|students|beginners|learners|readers|annotators|experts|critics"
+    r"|opponents|skeptics|scholars|textbooks|sources|you|one|nobody|no\s+one)"
+)
+_ADVERBS = (
+    r"(?:(?:would|will|might|may|could|should|has|have|had|often|sometimes|usually|always|once|used\s+to|then|also|still|now|long"
+    r"|tend\s+to|like\s+to|be\s+tempted\s+to|even|\w+ly)\s+)*"
+)
+_THINKS = (
+    r"(?:sa(?:y|ys|id)|th(?:ink|inks|ought)|believe[sd]?|claim(?:s|ed)?|argue[sd]?|insist(?:s|ed)?|suggest(?:s|ed)?|assume[sd]?"
+    r"|tells?|told|wrote|has\s+it)\b"
+)
+_ANSWERS = (
+    r"(?:answer(?:s|ed)?|cho(?:ose|se|sen)|pick(?:s|ed)?|guess(?:es|ed)?|conclude[sd]?"
+    r"|expect(?:s|ed)?|insist)\b"
+)
+_PERSON = (
+    r"(?:(?:an?|the|my|your|his|her|their|another)\s+(?:[\w-]+\s+){0,2}[\w-]+"
+    r"|(?-i:[A-Z][\w-]+)|he|she|they)"
+)
+_ATTRIBUTED = re.compile(  # before a statement
+    rf"(?:\A|[,:(]\s*|\bthat\s+|\bwhat\s+)\W*(?:{_OTHERS}\s+{_ADVERBS}(?:{_THINKS}|{_ANSWERS})|{_PERSON}\s+{_ADVERBS}{_THINKS})"
+    r"|\b(?:according\s+to|contrary\s+to|in\s+the\s+(?:opinion|view|eyes)\s+of)\s+(?!(?:my|our|the\s+(?:question|problem|table|text|passage|data|graph|chart|given"
+    r"|equation|formula|rule|definition|order))\b)"
+    r"|\b(?:it\s+(?:is|was)|it['\u2019]s)\s+(?:\w+\s+){0,2}(?:tempting|believed|said|claimed|thought|assumed|argued|(?:false|wrong|untrue)\s+(?:that|to\s+(?:say|think|answer|claim|conclude))"
+    r"|easy\s+to\s+(?:think|believe|say|assume|answer|choose|pick)|not\s+(?:the\s+case|true|correct|right))\b"
+    r"|\b(?:would|could|might)\s+be\s+(?:an?\s+(?:mistake|error)|wrong|incorrect|tempt\w+)\b"
+    r"|\b(?:common|typical|frequent|classic|popular|usual|easy)\s+(?:\w+\s+)?(?:mistake|error|misconception|trap|pitfall|slip|answer|choice|guess)s?\b"
+    r"|\b(?:misconception|myth|distractor|tempt(?:ed|ing|s)|naive|intuitive(?:ly)?|intuition|trap)\b"
+    r"|\b(?:do\s+not|don['\u2019]?t)\s+(?:be\s+\w+|fall|think|assume|believe|confuse|choose|pick|answer|use|say)\b"
+    r"|\bI\s+(?:can(?:not|['\u2019]t)|would(?:\s+not|n['\u2019]t)|do\s+not|don['\u2019]t)\s+(?:agree|accept|say|claim|think|believe)\b"
+    r"|\bI\s+(?:almost|nearly|was\s+(?:going|about|tempted)\s+to|would\s+have|briefly)\b",
+    re.I,
+)
+_ATTRIBUTED_AFTER = re.compile(  # after it
+    rf"[,(\u2014\u2013\"\u201d-]\s*(?:according\s+to\s+|as\s+)?(?:some|many|most|others)(?:\s+\w+)?(?:\s+{_ADVERBS}(?:{_THINKS}|{_ANSWERS})|\W*(?:[.]|\Z))"
+    r"|\b(?:is|was|are)\s+(?:\w+ly\s+)?(?:what\s+(?:most|many|some|others?|people)\b|(?:only|just)\s+(?:for|used)\b|reserved\b|(?:often|sometimes|usually|commonly)\s+(?:chosen|picked|given|confused|mistaken)\b)"
+    r"|\b(?:(?:many|most|some|others|people)\s+(?:would|might|will|may)\s+(?:give|choose|pick|say))\b"
+    r"|\bwould\s+(?:only\s+)?(?:apply|need|require|mean|be\s+(?:right|correct|used|given|reserved))\b"
+    r"|\bonly\s+(?:if|when|for)\b|\bseems?\s+\w+\s+at\s+first\b|\d\s+(?:means|requires|represents)\b",
+    re.I,
+)
+_CONDITION = re.compile(
+    r"\b(?:if(?!\s+I\b)|unless|without|otherwise|ignoring|assuming|except|in\s+case)\b|(?:\A|,\s*)\W*(?:had|were)\b"
+    r"|\A\W*(?:for|with|in|under)\s+(?:(?:an?|the)\s*)?(?:other|different|old|previous|original|next)\b"
+    r"|\b(?:perfect|ideal|flawless|alternative)\b",
+    re.I,
+)
+_OWN = re.compile(  # the words before an announcement, or with it, that is the text's own
+    r"(?:[\W\d]*(?:\b(?:and|or|then|now|here|ok(?:ay)?|well|oh|ah|no|yes|wait|sorry|oops|hmm+|rather|clearly|indeed|next|also|likewise|finally|final|rounded"
+    r"|consequently|accordingly|ultimately|altogether|overall|in\s+(?:conclusion|summary|short|total|sum|all|the\s+end)|all\s+in\s+all|conclusion|summary"
+    r"|correct(?:ion|ed)|step|part|answer|solution|result|question|note|case|(?:up)?on\s+(?:second\s+thoughts?|re\w+|closer\s+\w+))\b[\W\d]*)*)"
+    r"(?:(?:because|since|as|after|by|from|using|adding|subtracting|multiplying|dividing|rounding|simplifying|solving|combining|taking|checking|looking"
+    r"|considering|based|given)\b.{0,200},[\W\d]*|.{0,200}\b(?:I|we|us|let|my|our|this\s+(?:is|means|gives|makes|leaves|implies|yields|shows|case|time|year)|which|means|implies|gives|yields|follows)\b.{0,100})?"
+    r"(?:\b(?:the|my|a|an|our|final|correct|right|best|actual|real|true|only|new|updated|revised|overall|most|likely|proper|exact|closest|predicted|chosen)\b\W*)*"
+    rf"(?:{ANSWER.pattern}|{_CONCLUDED.pattern})?",
+    re.I | re.S,
+)
+
+
+_LATIN_WORD = re.compile(r"[A-Za-z]{2}")
+_NAMED = re.compile(r"\bthe\s+\w+\s+\Z", re.I)
+_OWN_VERB = re.compile(r"(?:I|we|it)\b", re.I)
+_PARTLY = re.compile(r"\b(?:to|of|for)\s+(?:part|step|the\s+(?:first|second|other))\b", re.I)
+
+
 class Statement(NamedTuple):
     """What a reply announces as its answer.
 
@@ -240,6 +313,8 @@ def statements(text: str, announced: re.Pattern[str] = ANSWER) -> list[Statement
             continue
         if _CONDITIONALLY.search(match[0]) and _hypothesis(text, match.start()):
             continue  # as in "If it were red, I would pick B"
+        if _OWN_VERB.match(match[0]) and is_remark(text, match.start(), match.end()):
+            continue
         stated = _sentence(text, match.end())
         binding = _LETTER.fullmatch(stated) is not None
         in_order.append(Statement(match.end(), stated, False, binding))
@@ -251,6 +326,13 @@ def is_aside(text: str, announcement: re.Match[str]) -> bool:
     start = announcement.start()
     clause = _before(text, start)
     if _WITHDRAWN.search(clause) or ASIDE.search(clause) or is_quoted(text, start):
+        return True
+    end = (
+        announcement.start("stated")
+        if "stated" in announcement.re.groupindex
+        else announcement.end()
+    )
+    if is_remark(text, start, end):
         return True
     if ":" not in announcement[0] and _YOURS.search(clause):
         return True
@@ -277,6 +359,72 @@ def is_conditional(text: str, start: int) -> bool:
     before = _before(text, start, LONGEST_SENTENCE)
     begin = max(before.rfind(end) for end in (". ", "! ", "? ", "\n")) + 1
     return _CONDITIONAL.search(before[begin:] + _sentence(text, start)) is not None
+
+
+def is_remark(text: str, start: int, end: int) -> bool:
+    """Return whether what a text states is another's answer, or holds only under a condition.
+
+    A clause that begins with a word such as "but" is no part of such a remark.
+
+    Args:
+        text: The text.
+        start: The start of the statement.
+        end: The end of its introduction.
+    """
+    before = unmarked(_sentence_before(text, start))
+    introduction = _TURN.split(before + unmarked(text[start:end]))[-1]
+    rest = _TURN.split(unmarked(_sentence(text, start)))[0]
+    if _ATTRIBUTED.search(introduction) or _ATTRIBUTED_AFTER.search(rest):
+        return True
+    sentence = _TURN.split(before)[-1] + rest.partition(" (")[0]
+    return bool(_CONDITION.search(sentence) and _CONDITIONALLY.search(sentence))
+
+
+def is_doubtful(text: str, start: int) -> bool:
+    """Return whether it is uncertain that a later announcement replaces an earlier one.
+
+    It is, if its sentence has a condition, or if the text does not state it itself (`is_own`).
+    """
+    return is_conditional(text, start) or not is_own(text, start)
+
+
+def is_own(text: str, start: int, earlier: int | None = None) -> bool:
+    """Return whether only words such as "So" and "I think that" precede an offset in a sentence.
+
+    Words that also precede the offset ``earlier`` are such words.
+    """
+    words = _before(text, start).split()
+    if words and earlier is not None and words[-1:] == _before(text, earlier).split()[-1:]:
+        return True
+    clauses = _TURN.split(unmarked(_sentence_before(text, start)))
+    before = clauses[-1]
+    if len(clauses) > 1:  # Thus, the coherency score
+        before = _NAMED.sub("", before)
+    if _PARTLY.search(before) is not None:
+        return False
+    return bool(_OWN.fullmatch(before) or CORRECTION.search(before)) or not _LATIN_WORD.search(
+        before
+    )
+
+
+def without_remarks(text: str) -> str:
+    """Return a text without the sentences that are remarks (`is_remark`) in whole."""
+    return _WHOLE_SENTENCE.sub(_unless_remark, text)
+
+
+def _unless_remark(sentence: re.Match[str]) -> str:
+    words = unmarked(sentence[0])
+    if _TURN.search(words):
+        return sentence[0]
+    is_attributed = _ATTRIBUTED.search(words) or _ATTRIBUTED_AFTER.search(words)
+    is_hypothetical = _CONDITION.search(words) and _CONDITIONALLY.search(words)
+    return " " if is_attributed or is_hypothetical else sentence[0]
+
+
+def _sentence_before(text: str, end: int) -> str:
+    before = _before(text, end, LONGEST_SENTENCE)
+    starts = [match.end() for match in _SENTENCE_BREAK.finditer(before)]
+    return before[starts[-1] :] if starts else before
 
 
 def undecided(text: str) -> list[int]:
@@ -379,6 +527,9 @@ _CORRECTING = (
     r"|on\s+(?:second\s+thoughts?|reflection)|(?:up)?on\s+re(?:view|-?reading|-?checking|consideration)|looking\s+back"
     r"|(?:to\s+be\s+(?:more\s+)?(?:precise|exact|correct),?\s+)?it\s+(?:should|ought\s+to)(?:\s+\w+)?\s+be"
     r"|nope(?=\s*[,.:;!\u2014\u2013-])|better(?=\s*:)|I\s+misspoke"
+    r"|(?:th(?:at|is)|it|those)(?:['\u2019]s|\s+(?:is|was|were))\s+(?:only\s+|just\s+)?(?:(?:for|about)\s+(?:last|another|a\s+different|yesterday"
+    r"|the\s+(?:previous|old|former|first|other|wrong|earlier|original|last))|the\s+(?:old|previous|former)(?=\s)"
+    r"|for\s+[^.!?\n:]{1,40}[.;,]\s+(?:for|in|this|today|now|the\s+(?:current|new))\b[^.!?\n:]{0,40}(?=:))"
     r"|I\s+(?:should|ought\s+to)\s+have\s+(?:said|written|answered|put|chosen|picked)"
     r"|(?:please\s+)?(?:disregard|ignore|forget|cancel|delete|undo)\s+(?:(?:that|this|it)(?=\s*(?:[.,:;!\n\u2014\u2013-]|and\b|\Z))"
     r"|(?:my|the)\s+(?:previous|last|first|earlier|above)|(?:everything|what\s+is|all)\s+above)"
@@ -526,6 +677,10 @@ _MENTIONING = re.compile(
     r"|first|template)\b[^.!?,;:\n]{0,40}\Z",
     re.I,
 )
+_LIMIT = re.compile(
+    r"\b(?:max(?:imum)?|min(?:imum)?|highest|lowest|possible|achievable|attainable|passing|threshold|reference|perfect|previous|former)\.?\s+\Z",
+    re.I,
+)
 _IN_QUESTION = re.compile(
     r"[^\w\n?]{0,4}(?:\?|\b(?:if|unless)\b)|[^\w\n]{0,4}(?:is|was)\s+(?:wrong|incorrect|not)\b",
     re.I,
@@ -569,7 +724,12 @@ def is_mentioned(text: str, start: int, end: int) -> bool:
         rest_of_line = text[line_start : match.start()] + text[match.end() : line_end]
         if match.start() < start and end <= match.end() and re.search(r"\w", rest_of_line):
             return True
-    return ASIDE.search(unmarked(_before(text, start))) is not None
+    return ASIDE.search(unmarked(_before(text, start))) is not None or is_remark(text, start, end)
+
+
+def is_limit(text: str, start: int) -> bool:
+    """Return whether the words before a label make it one of what can be, not of what is."""
+    return _LIMIT.search(unmarked(_before(text, start))) is not None
 
 
 def is_superseded(text: str, start: int, end: int, answer: str) -> bool:
@@ -650,6 +810,8 @@ def _is_relabelled(text: str, label: str, end: int, answer: str) -> bool:
         rest = plain_text[statement.end() : statement.end() + LONGEST_SENTENCE]
         stated = rest.strip(" \t\r\n\"'([{$\\")
         is_repeated = not stated or stated.casefold().startswith(beginning)
+        if is_limit(plain_text, statement.start("label")):
+            continue
         if not is_repeated and not is_mentioned(plain_text, *statement.span("label")):
             return True
     return False
@@ -683,6 +845,7 @@ _QUOTING = re.compile(
 )
 _CLAUSE_END = re.compile(r"[.;!?,]\s|[。\uff0c\uff1b]|\b(?:and|so|but)\b")
 _LINE_END = re.compile(r"[\s.,;!?*_)。]*(?:\n|\Z)")
+_OPTION_LABEL = re.compile(r"(?<!\w)[A-Z](?:[).]|\s?[:\u2013\u2014-])[*_]*[ \t]?\Z")
 _HEADING = re.compile(
     r"(?:^|[.!?]\s)(?:my\s+|the\s+)?(?:final|result|list|output|conclusion|evaluation|assessment)"
     r"[\w ]{0,20}:\Z",
@@ -718,6 +881,8 @@ def unquoted(text: str) -> str:
 def _states_quotation(text: str, quotation: re.Match[str], content: str) -> bool:
     """Return whether the text states what a quotation contains, rather than quoting it."""
     before = _before(text, quotation.start(), LONGEST_INTRODUCTION)
+    if _OPTION_LABEL.search(before):
+        return True
     line = before.rpartition("\n")[2]
     starts_line = not line.strip(" \t*_#-")
     introduction = line

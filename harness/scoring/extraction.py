@@ -20,9 +20,14 @@ from harness.declarations import declared_members
 from harness.errors import ConfigError, Unparseable, nearest
 from harness.plugin_loader import Kind
 from harness.scoring.conclusions import (
+    MOST_LABELS,
     announces,
     first_turn,
+    is_denied,
+    is_limit,
     is_mentioned,
+    is_own,
+    is_remark,
     is_superseded,
     is_taken_back,
     without_struck_out,
@@ -167,6 +172,10 @@ _BLOCKS: dict[str, Callable[[str], str]] = {
 _ENCLOSED = {"tags": ("<{}>", "</{}>"), "brackets": ("[{}]", "[/{}]")}
 
 
+_LABEL = re.compile(r"[^\W\d_]{2}\W*(?:[:=]|\s(?:is|was|are)\b)[^\w\n]*\Z|\banswer\W*\Z", re.I)
+_NEGATED = re.compile(r"not\b|\w+['\u2019]t\b", re.I)  # as in "The answer isn't B"
+
+
 class Found(NamedTuple):
     """An answer, the index of the pattern that found it, and the offsets of the pattern's match.
 
@@ -179,9 +188,20 @@ class Found(NamedTuple):
     end: int
     label: str = ""
 
+    @property
+    def is_labelled(self) -> bool:
+        """Whether the match has a label before the answer, such as "Sentiment:" and "score is"."""
+        return _LABEL.search(self.label) is not None
+
     def is_mentioned(self, text: str) -> bool:
         """Return whether the match announces an answer that the reply only mentions."""
-        return announces(text[self.start : self.end]) and is_mentioned(text, self.start, self.end)
+        if announces(text[self.start : self.end]) and is_mentioned(text, self.start, self.end):
+            return True
+        return self.is_labelled and is_remark(text, self.start, self.end)
+
+    def is_limit(self, text: str) -> bool:
+        """Return whether the match is about what an answer can be, such as "Maximum score: 10"."""
+        return self.is_labelled and is_limit(text, self.start)
 
     def is_superseded(self, text: str) -> bool:
         """Return whether the match announces an answer that the reply replaces or takes back."""
@@ -238,14 +258,28 @@ class RegexExtraction:
         Raises:
             PatternTooSlow, ConfigError: As in `Pattern.search`.
         """
-        if self.take == "first":
-            return min(self._matches(text, "first"), key=lambda match: match.start, default=None)
-        text = self._first_turn(text)
-        match = self._last(text)
+        if self.take == "last":
+            text = self._first_turn(text)
+        limit = None
+        match = self._next(text)
         # What the reply only mentions is no announcement of its own.
-        while match is not None and match.is_mentioned(text):
-            match = self._last(text[: match.start])
-        return match
+        for _ in range(MOST_LABELS):
+            if match is None:
+                return limit
+            if match.is_limit(text):
+                limit = limit or match
+            elif not match.is_mentioned(text):
+                return match
+            match = self._next(text, match)
+        return None
+
+    def _next(self, text: str, match: Found | None = None) -> Found | None:
+        """Return the first or last match, or the next one from there."""
+        if self.take == "last":
+            return self._last(text if match is None else text[: match.start])
+        if match is not None:
+            text = " " * match.end + text[match.end :]
+        return min(self._matches(text, "first"), key=lambda match: match.start, default=None)
 
     def _first_turn(self, text: str) -> str:
         text = without_struck_out(text)
@@ -284,12 +318,27 @@ class RegexExtraction:
         """Return whether the reply answers again after its last match, or takes that back."""
         if self.take == "last":
             turn = self._first_turn(text)
-            return match.is_superseded(turn) or match.is_taken_back(turn)
+            if match.is_superseded(turn) or match.is_taken_back(turn):
+                return True
+            return self._is_doubtful(match, turn)
         turn = first_turn(text, lambda before: match.end <= len(before))
         if not match.is_taken_back(turn):
             return False
         last_match = self._last(turn)  # what precedes it is not the reply's last statement
         return last_match is None or last_match.is_taken_back(turn)
+
+    def _is_doubtful(self, match: Found, text: str) -> bool:
+        """Return whether a last match is denied, or may not replace another answer before it."""
+        if not match.is_labelled:
+            return False
+        place = match.start + len(match.label)
+        if is_denied(text, place, match.end):
+            return True
+        earlier = self.find(text[: match.start])
+        if earlier is None or earlier.answer == match.answer:
+            return False
+        is_negated = _NEGATED.match(text, place) is not None
+        return is_negated or not is_own(text, match.start, earlier.start)
 
     def write(self, answer: str) -> str | None:
         """Return the result of `filled`, or None if `read` would not find the answer in it."""

@@ -297,7 +297,8 @@ class Reasoning:
     def unknown(self, answer: str, prompt: Prompt = NO_PROMPT) -> str | None:
         """Return the mark with which an answer begins if it may begin unseparated reasoning.
 
-        Elements of XML and HTML count only if their name says so and text follows them.
+        An element counts if text follows it, unless it is one of HTML or of an answer, or recurs,
+        as in markup. An element that says that it is reasoning also counts if it is not closed.
         """
         if self.keeps:
             return None
@@ -308,10 +309,10 @@ class Reasoning:
         name = match[1] or match[2]
         if name:
             mark = f"<{name}>" if match[1] else mark
-            closing = mark[0] + "/" + mark[1:]
-            after = answer.rpartition(closing)
-            suggests = bool(_WORDS.search(name))
-            if not suggests or (after[1] and not after[2].strip()):
+            _, closing, after = answer[match.end() :].rpartition(mark[0] + "/" + mark[1:])
+            if closing and not after.strip():
+                return None
+            if not _WORDS.search(match[0]) and not (closing and _is_foreign(name, after)):
                 return None
         return None if prompt.mentions([mark.lower()]) else mark
 
@@ -333,6 +334,30 @@ _WORDS = re.compile(
     r"|analysis|critique|\b(?:cot|plan|draft)\b",
     re.IGNORECASE,
 )
+
+
+_ANSWERS = ("answer", "final_answer", "final", "response", "output", "result", "solution")
+_HTML = """
+    a abbr address article aside audio b blockquote body br button canvas caption center cite code
+    col dd del details dfn div dl dt em embed fieldset figcaption figure font footer form g h1 h2 h3
+    h4 h5 h6 head header hr html i iframe img input ins kbd label legend li link main map mark math
+    menu meta nav ol option p path pre q s samp script section select small span strike strong style
+    sub summary sup svg table tbody td template text textarea tfoot th thead time title tr u ul var
+    video
+"""
+_ELEMENTS = frozenset(_HTML.split())
+
+
+def _is_foreign(name: str, after: str) -> bool:
+    """Return whether an element is neither markup nor an answer, by its name and what follows."""
+    name = name.lower()
+    if name in _ELEMENTS or name in _ANSWERS or f"<{name}" in after.lower():
+        return False
+    next_element = _ELEMENT.match(after)
+    return next_element is None or next_element[1].lower() in _ANSWERS
+
+
+_ELEMENT = re.compile(r"\s*<([A-Za-z][\w.-]*)")
 
 
 class _Block(NamedTuple):

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataInvalid
-from harness.records import LARGEST, Usage
+from harness.records import LARGEST, Message, Usage, continued, messages_hash
 from harness.store.columns import (
     AttemptTable,
     Bools,
@@ -29,7 +29,7 @@ from harness.store.columns import (
 )
 from harness.store.file_states import LineSeals
 from harness.store.files import open_file
-from harness.store.json_lines import UNREADABLE, LineKind, decoded, reading
+from harness.store.json_lines import UNREADABLE, LineKind, decoded, decoded_at, reading
 from harness.store.judgement_index import judged_key
 from harness.workers import Workers, cores
 
@@ -148,7 +148,7 @@ class AttemptLines:
     def resolved(self) -> CountedAttempts:
         """Return the attempts that count among the lines read so far."""
         if self._counted is None:
-            self._counted = _counted(*self.builder.table(), self.rows)
+            self._counted = _counted(self.path, *self.builder.table(), self.rows)
         return self._counted
 
 
@@ -159,11 +159,15 @@ def read_counted(path: Path, kind: Literal["", "judged"]) -> CountedAttempts:
     rows = lines.rows
     sorted_lines = lines.builder.table()
     del lines  # to free memory
-    return _counted(*sorted_lines, rows)
+    return _counted(path, *sorted_lines, rows)
 
 
-def _counted(table: AttemptTable, line_of: Ints, rows: Rows) -> CountedAttempts:
+def _counted(path: Path, table: AttemptTable, line_of: Ints, rows: Rows) -> CountedAttempts:
     counting, draws = _resolve(table, line_of, rows.column("redraw")[line_of])
+    if dropped := _of_lost_answers(path, table, counting, line_of, rows.column("offset")):
+        kept = ~np.isin(np.flatnonzero(counting), dropped)
+        counting[dropped] = False
+        draws = draws[kept]
     lines = line_of[counting]
     columns = {name: rows.column(name)[lines] for name in rows.fields}
     return CountedAttempts(table.take(counting), draws, columns)
@@ -207,6 +211,52 @@ def _more(line: TableLine) -> Iterator[float]:
         yield nan if line.latency_s is None else line.latency_s
         yield line.cost_usd or 0.0
         yield usage.input_tokens + usage.output_tokens
+
+
+class _PlacedRequest(msgspec.Struct, gc=False):
+    messages_hash: str = ""
+    messages: tuple[Message, ...] = ()
+
+
+class _Placed(msgspec.Struct, gc=False):
+    request: _PlacedRequest
+    text: str | None = None
+    feedback: str | None = None
+    reasoning_state: str | None = None
+
+
+def _of_lost_answers(
+    path: Path, table: AttemptTable, counting: Bools, line_of: Ints, offset: Ints
+) -> list[int]:
+    """Return the rows of rounds after another answer than the recorded one, which was lost.
+
+    A round that precedes the round before it in the file followed an answer that was lost. What has
+    repeated it may have restored it, from the cache, or be a new answer.
+    """
+    rows = np.flatnonzero(counting)
+    sample = np.cumsum(table.sample_starts())[rows]
+    number = line_of[rows]
+    late = (np.diff(sample) == 0) & (np.diff(number) < 0)
+    dropped: list[int] = []
+    decode = msgspec.json.Decoder(_Placed).decode
+    for name in np.unique(sample[1:][late]).tolist():
+        first, end = np.searchsorted(sample, [name, name + 1]).tolist()
+        of_sample = rows[first:end]
+        lines = decoded_at(path, offset[line_of[of_sample]].tolist(), decode, ATTEMPT)
+        prompt = ""  # the hash of the next round's messages; empty: it is unknown
+        messages: tuple[Message, ...] = ()
+        for place, line in enumerate(lines):
+            if place and prompt != line.request.messages_hash and late[first + place - 1]:
+                dropped += of_sample[place:].tolist()
+                break
+            messages = line.request.messages or messages
+            prompt = ""
+            if line.feedback is not None and messages:
+                answer = line.text or ""
+                state = line.reasoning_state or None
+                messages = continued(messages, answer, line.feedback, state)
+                prompt = messages_hash(messages)
+    return dropped
 
 
 def _resolve(table: AttemptTable, number: Ints, redraw: Ints) -> tuple[Bools, Ints]:

@@ -30,6 +30,7 @@ from harness.store.columns import LineName, Rows, changes
 from harness.store.json_lines import LineKind, decoded, read_json
 from harness.store.judgements import JUDGEMENT, JudgeCall, Judgement, has_judges
 from harness.store.run_folder import JUDGEMENTS, REFERENCES, read_prices
+from harness.store.unrecorded import UnrecordedCalls, unrecorded_calls
 
 _TOKENS: tuple[str, ...] = Usage.__struct_fields__
 _UNKNOWN = -1
@@ -154,11 +155,28 @@ def read_calls(path: Path) -> RunCalls:
         path.with_name("manifest.json"), dict[str, Any], "Remove it and run again."
     )
     if "imported" not in manifest:
-        return calls
+        return _with_unrecorded(calls, unrecorded_calls(manifest))
     # Another tool made the calls of the run's model.
     n_cached = sum(judge.n_cached_calls for judge in calls.judges.values())
     model = calls.model and replace(calls.model, n_cached_calls=0)
     return replace(calls, n_cached_calls=n_cached, model=model)
+
+
+def _with_unrecorded(calls: RunCalls, unrecorded: Mapping[str, UnrecordedCalls]) -> RunCalls:
+    if not unrecorded:
+        return calls
+
+    none = UnrecordedCalls()
+
+    def added(key: str, figures: CallFigures) -> CallFigures:
+        return unrecorded.get(key, none).added_to(figures)
+
+    return replace(
+        unrecorded.get("", none).added_to(calls),
+        model=calls.model and added("model", calls.model),
+        user=calls.user and added("user.model", calls.user),
+        judges={name: added(f"judges.{name}.model", calls.judges[name]) for name in calls.judges},
+    )
 
 
 def _totals(path: Path, *, by_model: bool) -> RunCalls:
@@ -207,6 +225,11 @@ def read_payments(path: Path) -> dict[bytes, float]:
 def read_paid(path: Path) -> set[str]:
     """Return the ids of the calls that a run has paid for, according to its recorded lines."""
     return {name for _, name, call in _recorded(path) if name and not call.cached}
+
+
+def read_call_ids(path: Path) -> set[str]:
+    """Return the ids of all calls that a run's lines record."""
+    return {name for _, name, _ in _recorded(path) if name}
 
 
 def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str, RecordedCall]]:

@@ -6,13 +6,16 @@ session (`harness.store.file_states`).
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from harness.errors import RunConflict, StoreFailed, option
+import msgspec
+
+from harness.errors import HarnessError, RunConflict, StoreFailed, option
 from harness.records import OUTCOMES
 from harness.store.file_states import (
     ATTEMPTS,
@@ -29,6 +32,7 @@ from harness.store.file_states import (
     recorded_states,
     remove_copied_lines,
 )
+from harness.store.json_lines import read_json
 from harness.store.judgements import later_judges, read_register, run_judges
 from harness.store.run_folder import (
     CONFIG,
@@ -83,8 +87,9 @@ def refuse_changed_settings(folder: Path) -> None:
 
     Raises:
         StoreFailed: If ``config.yaml``, ``judges.json`` or a similar file is not as the harness
-            wrote it.
+            wrote it, or if the folder and that of another run were exchanged.
     """
+    refuse_exchanged(folder)
     if (folder / MANIFEST).exists() and not (folder / CONFIG).exists():
         raise StoreFailed(*missing_config(folder / CONFIG))
     if name := changed_file(folder, READ_AS_THEY_ARE):
@@ -97,6 +102,56 @@ def refuse_changed_settings(folder: Path) -> None:
         elif name == JUDGES and (lost := _lost_settings(folder)):
             raise StoreFailed(*lost)
         raise StoreFailed(problem, f"{remedy}. Or start a new run: {option('fresh')}.")
+
+
+class _Named(msgspec.Struct):
+    run: str = ""
+    id: str = ""
+
+
+def _named(folder: Path) -> _Named:
+    with contextlib.suppress(HarnessError):  # its readers say what is damaged
+        return read_json(folder / MANIFEST, _Named, "Restore it.")
+    return _Named()
+
+
+def refuse_exchanged(folder: Path) -> None:
+    """Refuse a folder that holds another run, if that run's own folder holds a third one.
+
+    That is so if the folders of runs were exchanged. A folder that was renamed or copied, and whose
+    name its run therefore takes, is only reported (`warn_of_names`).
+
+    Raises:
+        StoreFailed: If folders were exchanged.
+    """
+    held = _named(folder).run
+    if held and _is_exchanged(folder, held):
+        problem = f"{folder} holds the run {held!r}, whose folder {folder.with_name(held)} holds "
+        raise StoreFailed(
+            f"{problem}the run {_named(folder.with_name(held)).run!r}: folders were exchanged.",
+            "Rename them back. To rename a run: harness mv.",
+        )
+
+
+def _is_exchanged(folder: Path, held: str) -> bool:
+    return (
+        held != folder.name
+        and Path(held).name == held
+        and _named(folder.with_name(held)).run not in ("", held)
+    )
+
+
+def warn_of_names(folders: Iterable[RunFolder]) -> None:
+    """Warn of folders that were renamed or copied without the harness: which run they hold."""
+    for folder in folders:
+        manifest = _named(folder.path)
+        held = manifest.run
+        if held in ("", folder.name) or _is_exchanged(folder.path, held):
+            continue
+        is_name = Path(held).name == held
+        is_copy = is_name and _named(folder.path.with_name(held)).id == manifest.id
+        how = "is a copy of" if is_copy else "was renamed from"
+        _warn(f"The folder {folder.name} {how} the run {held!r:.80}.")
 
 
 def _lost_settings(folder: Path) -> tuple[str, str] | None:
@@ -124,11 +179,15 @@ def find_loss(folder: RunFolder, attempts: AttemptTable) -> Loss | None:
     n_planned = manifest.get("samples")
     if _has_new_scores(folder, manifest):
         return Loss(1, *_interrupted_rescoring(folder))
+    starts = attempts.sample_starts()
+    if n_orphans := int((attempts.round[starts] > 1).sum()):
+        lacks = f"lacks the first round of {count_of(n_orphans, 'sample')}: it is lost."
+        return Loss(n_orphans, f"{folder.name}: {ATTEMPTS} {lacks}", f"To repeat it, {_REPEAT}")
     if n_unfinished is None:
         return _cut_since(folder, manifest)
     if n_planned is None:
         return None
-    n_begun = int(attempts.sample_starts().sum())
+    n_begun = int(starts.sum())
     n_lost = n_planned - n_unfinished - n_begun
     if n_lost > 0:
         lacks = f"lacks at least {count_of(n_lost, 'finished sample')}: a part of the file is lost."

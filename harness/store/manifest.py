@@ -12,6 +12,8 @@ from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
+import msgspec
+
 import harness
 from harness.config.run_file import RunFile
 from harness.records import SCHEMA_VERSION, SCORING_VERSION
@@ -26,7 +28,7 @@ from harness.store.file_states import (
     file_states,
 )
 from harness.store.files import write_json
-from harness.store.run_folder import EXTENDS, RunFolder
+from harness.store.run_folder import EXTENDS, SHARD, RunFolder
 
 
 @functools.cache  # reads 25 files: 8 ms
@@ -87,6 +89,7 @@ class Manifest:
             "variant": variant,
             "variants": list(variants),
             EXTENDS: extends,
+            SHARD: run.shard,
             "config_sha256": hashlib.sha256(config.encode()).hexdigest(),
             "fingerprint": dict(fingerprint),
             "seed": run.seed,
@@ -165,6 +168,11 @@ class Manifest:
     def lacks(self, names: Collection[str]) -> None:
         """Record of which files the session has not repeated what they have lost."""
         self._content[LACKING] = sorted(names)
+        self._write()
+
+    def add(self, entries: Mapping[str, object]) -> None:
+        """Add entries, or replace them."""
+        self._content |= msgspec.to_builtins(entries)
         self._write()
 
     def close(self, counts: Mapping[str, object]) -> None:

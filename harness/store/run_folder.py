@@ -47,6 +47,7 @@ SCORES = "scores.jsonl"  # written by `harness score`
 SPENDING, PRICES = "spending.json", "prices.json"
 EXTENDS = "extends"  # in the manifest: whether runs of an evaluation were added to existing ones
 FRESH = "fresh"  # in the manifest: the time since which the file's runs have new accounts
+SHARD = "shard"  # in the manifest: which part of a run the run is, such as 3/16
 REPORT, ROWS = "report.html", "rows.jsonl"
 COPIES = ".remote.json"  # which files an object store has (`harness sync`)
 LABELS = "labels"  # subfolder for the human labels with which judges were validated
@@ -73,6 +74,7 @@ class _Manifest(msgspec.Struct):
     variants: list[str] = []
     extends: bool = False
     fresh: Time | None = None
+    shard: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,5}/[0-9]{1,5}$")] | None = None
     packages: dict[str, Any] = {}
     sealed: bool = False
     merged_ids: list[str] = []

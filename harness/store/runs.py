@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from harness.config.run_file import Shard
+from harness.config.run_file import Shard, shard_of
 from harness.errors import ConfigError, DataMissing, StoreFailed, nearest
 from harness.store.files import RUN_FILES, make_folder, write_json
 from harness.store.json_lines import reading
-from harness.store.run_folder import EXTENDS, FRESH, REPORT, RunFolder
+from harness.store.run_folder import EXTENDS, FRESH, REPORT, SHARD, RunFolder
 
 logger = logging.getLogger("harness")
 
@@ -115,6 +115,22 @@ def runs_of_file(root: Path, base: str) -> dict[str, RunFolder]:
 def shard_base(base: str, shard: Shard) -> str:
     """Return the base name of a shard's runs: ``BASE-3of16``."""
     return f"{base}-{shard.number}of{shard.of}"
+
+
+def runs_of_shards(root: Path, base: str) -> dict[str, list[RunFolder]]:
+    """Return the existing runs of a file's shards, by the base name of each shard's runs."""
+    runs: dict[str, list[RunFolder]] = {}
+    form = re.compile(rf"({re.escape(base)}-\d+of\d+)(\..+)?")
+    for run in all_runs(root):
+        if match := form.fullmatch(run.name):
+            manifest = run.read_manifest()
+            recorded = manifest.get(SHARD)
+            if manifest and SHARD not in manifest:  # an earlier version
+                recorded = run.read_config().shard
+            part = shard_of(recorded)
+            if part and match[1] == shard_base(base, part) and base_name(run) == match[1]:
+                runs.setdefault(match[1], []).append(run)
+    return runs
 
 
 def in_run_name(text: str) -> str:
@@ -268,22 +284,27 @@ def missing_runs(root: Path, name: str) -> list[str]:
     for run in all_runs(root):
         if run.name.startswith(prefix) and _of_file(run, path.name):
             manifest = run.read_manifest()
-            if manifest.get("variants") and _latest_session(manifest) >= _latest_session(last):
+            if manifest.get("variants") and latest_session(manifest) >= latest_session(last):
                 last = manifest
                 base = base_name(run)
     missing: list[str] = []
     for variant in last.get("variants", ()):
         expected = run_name(base, variant)
         with contextlib.suppress(ConfigError):  # a foreign manifest may have any text
-            if expected.startswith(prefix) and not RunFolder(root, expected).exists():
+            if expected.startswith(prefix) and not _is_variant(RunFolder(root, expected), variant):
                 missing.append(expected)
     return missing
+
+
+def _is_variant(run: RunFolder, variant: str) -> bool:
+    """Return whether a run exists and is one of this variant, rather than a copy of another."""
+    return run.exists() and run.read_manifest().get("variant") in (variant, None)
 
 
 def _in_file(runs: Iterable[RunFolder]) -> list[RunFolder]:
     """Return the runs of the variants that their file had when one of them was last worked on."""
     manifests = {run: run.read_manifest() for run in runs}
-    last = max(manifests.values(), key=_latest_session, default={})
+    last = max(manifests.values(), key=latest_session, default={})
     listed: list[str] = last.get("variants") or []  # none: an earlier version
     if last.get(EXTENDS):  # an evaluation's earlier runs remain part of it
         listed = []
@@ -301,7 +322,8 @@ def _in_file(runs: Iterable[RunFolder]) -> list[RunFolder]:
     return [run for run in in_order if is_listed(run) or run in has_no_variant or not listed]
 
 
-def _latest_session(manifest: Mapping[str, Any]) -> float:
+def latest_session(manifest: Mapping[str, Any]) -> float:
+    """Return when a run's latest session started, or 0 if it has had none."""
     sessions = manifest.get("sessions", ())
     return max((session.get("started_at") or 0.0 for session in sessions), default=0.0)
 

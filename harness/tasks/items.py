@@ -198,7 +198,7 @@ def _target_warnings(row: Row, parser: Extraction | None) -> Iterator[str]:
         if not isinstance(text, str):
             continue
         is_json = text.startswith("[") and text.endswith("]")
-        if is_json or (field == "targets" and ("|" in text or ", " in text)):
+        if is_json or (field == "targets" and any(mark in text for mark in ("|", ";", ", "))):
             problem = f"{field} {text!r:.40} is a single text."
             yield f'{problem} Write several in \'targets\' as a JSON list: ["…", "…"].'
     if parser is None:

@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -187,8 +188,24 @@ def test_a_malformed_proxy_is_refused_without_its_password(
         *("socks5://user:p@ss word@127.0.0.1:9", "socks5h://[::1]:9", "HTTP://proxy:1/path", ""),
     ],
 )
-def test_a_valid_proxy_is_accepted(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+def test_a_valid_proxy_is_accepted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, proxy: str
+) -> None:
+    (tmp_path / "socksio.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("ALL_PROXY", proxy)
+    assert HttpClient("http://example.org")
+
+
+@pytest.mark.skipif(find_spec("socksio") is not None, reason="SOCKS works")
+def test_a_socks_proxy_is_refused_without_the_package_that_it_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("all_proxy", "socks5://user:secret@127.0.0.1:9")
+    with pytest.raises(ConfigError, match="all_proxy names a SOCKS proxy") as refused:
+        HttpClient("http://example.org")
+    assert "secret" not in str(refused.value)
+    monkeypatch.setenv("NO_PROXY", "*")
     assert HttpClient("http://example.org")
 
 

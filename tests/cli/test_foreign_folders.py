@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from harness.cli.verbs import all_verbs
-from tests.cli.command import COMMAND, harness, on
+from tests.cli.command import COMMAND, QUICK, begun, harness, mistake, on
 from tests.installed import has_verb
 from tests.unsealed import unseal
 
@@ -526,3 +526,48 @@ def test_commands_that_read_runs_do_not_execute_the_code_of_a_run_file(
     ended = run(*words, "c.yaml")
     assert ended.returncode == 0, ended.stderr
     assert not executed.exists()
+
+
+def test_folders_that_were_exchanged_are_refused(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for name, accuracy in (("a", "0.9"), ("b", "0.1"), ("c", "0.5")):
+        ended = harness(*QUICK, name, "-o", f"model.accuracy={accuracy}", env=on(runs))
+        assert ended.returncode == 0, ended.stderr
+    (runs / "a").rename(tmp_path / "aside")
+    (runs / "b").rename(runs / "a")
+    (tmp_path / "aside").rename(runs / "b")
+    readers = [
+        ["show", "a"],
+        ["export", "b", "--output", str(tmp_path / "x.csv")],
+        ["show", "a", "--failed"],
+    ]
+    if has_verb("check"):
+        readers += [["check", "a", "--min", "pass_rate=0"], ["compare", "c", "a"], ["table", "a"]]
+        readers += [["check", "c", "--min", "pass_rate=0", "--baseline", "a", "--max-drop", "1"]]
+    for words in readers:
+        if has_verb(words[0]):
+            said = mistake(harness(*words, env=on(runs)))
+            assert "folders were exchanged" in said, words
+    assert harness("show", "c", env=on(runs)).returncode == 0
+    # Exchanging the names again is possible with the harness, too.
+    for old, new in (("a", "t"), ("b", "a"), ("t", "b")):
+        assert harness("mv", old, new, env=on(runs)).returncode == 0
+    assert harness("show", "a", env=on(runs)).returncode == 0
+
+
+def test_a_folder_that_was_renamed_or_copied_says_which_run_it_holds(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    assert harness(*QUICK, "a", env=on(runs)).returncode == 0
+    (runs / "a").rename(runs / "b")
+    ended = begun("show", "b", env=on(runs)).ended()
+    assert ended.returncode == 0, ended.stderr
+    assert "The folder b was renamed from the run 'a'." in ended.stderr
+    shutil.copytree(runs / "b", runs / "a")
+    ended = begun("show", "b", env=on(runs)).ended()
+    assert "The folder b is a copy of the run 'a'." in ended.stderr
+    shutil.rmtree(runs / "a")
+    assert harness(*QUICK, "a", "-o", "model.accuracy=0", env=on(runs)).returncode == 0
+    for name in ("a", "b"):  # a new run with the earlier name
+        assert harness("show", name, env=on(runs)).returncode == 0
+    assert harness(*QUICK, "b", env=on(runs)).returncode == 0
+    assert "renamed" not in begun("show", "b", env=on(runs)).ended().stderr

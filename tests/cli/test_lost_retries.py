@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -17,6 +18,9 @@ from harness.store.index import read_attempts
 from harness.store.lost_lines import find_loss
 from harness.store.run_folder import RunFolder
 from tests.cli.command import harness, is_complete
+from tests.cli.test_run import metrics, runs
+
+__all__ = ["runs"]
 
 ROWS = 4
 LONG = "no " * 100
@@ -217,3 +221,72 @@ def test_answers_that_were_never_asked_for_again_are_not_missed(
         assert figures(tmp_path) == before
         assert server.stats().requests == asked == ROWS + ROWS // 2
         assert is_complete("mine", environment)
+
+
+def test_a_round_after_a_lost_answer_does_not_count(
+    runs: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """If the first rounds and the cache are lost, the second ones follow no recorded answer."""
+    answers = ["wrong"]
+    rows = [{"id": f"r{number}", "prompt": f"Q {number}", "target": "right"} for number in range(4)]
+    with MockServer(answers=lambda *_: answers[-1]) as server:
+        model = {"backend": "openai", "name": "m", "base_url": server.base_url}
+        file = {"task": {"rows": rows, "checks": ["contains"]}, "model": model}
+        path = tmp_path / "mine.yaml"
+        path.write_text(json.dumps(file | {"rounds": {"max": 2}}))
+        assert harness("run", path).returncode == 0
+        attempts = runs / "mine" / "attempts.jsonl"
+        lines = attempts.read_bytes().splitlines(keepends=True)
+        assert len(lines) == 8
+        attempts.write_bytes(b"".join(line for line in lines if json.loads(line)["round"] == 2))
+        assert "INCOMPLETE" in harness("show", "mine").stdout
+        assert "lacks the first round of 4 samples" in caplog.messages[-1]
+        # From the cache, they are restored, and the second rounds are theirs.
+        assert harness("run", path).returncode == 0
+        assert server.stats().requests == 8
+        assert metrics(runs, "mine")["n_attempts"] == 8
+        attempts.write_bytes(b"".join(line for line in lines if json.loads(line)["round"] == 2))
+        shutil.rmtree(os.environ["HARNESS_CACHE_DIR"])
+        answers.append("right")
+        assert harness("run", path).returncode == 0
+        assert server.stats().requests == 12
+    found = metrics(runs, "mine")
+    assert (found["n_attempts"], found["overall"]["pass_rate"]) == (4, 1.0)
+    assert found["complete"]
+
+
+def test_what_was_paid_for_a_superseded_judgement_stays_stated(runs: Path, tmp_path: Path) -> None:
+    """It is not made again if its line is lost, but it is part of the run's cost."""
+    prompts = [f"Q {number}" for number in range(6)]
+    price = {"input": 1, "output": 10}
+    numbers = itertools.count()
+
+    def answer(request: MockRequest, index: int) -> str:
+        return "yes" if request.model == "j" else f"{next(numbers)} one two three four five six"
+
+    with MockServer(answers=answer) as server:
+        model = {"backend": "openai", "base_url": server.base_url, "price": price}
+        criteria = {"good": {"question": "Good?", "choices": {"yes": 1, "no": 0}}}
+        judge = {"name": "choice", "model": model | {"name": "j"}, "criteria": criteria}
+        task = {"rows": [{"prompt": prompt, "target": "one"} for prompt in prompts]}
+        task |= {"checks": ["contains"], "on_truncated": "grade"}
+        file = {"task": task, "model": model | {"name": "m"}, "judges": [judge]}
+        path = tmp_path / "mine.yaml"
+        path.write_text(json.dumps(file | {"decoding": {"max_tokens": 3}}))
+        ended = harness("run", path)
+        assert ended.returncode == 0, ended.stderr
+        ended = harness("run", path, "--retry", "truncated")
+        assert ended.returncode == 0, ended.stderr
+        before = metrics(runs, "mine")
+        requests = server.stats().requests
+        judgements = runs / "mine" / "judgements.jsonl"
+        n_lines = len(judgements.read_bytes().splitlines())
+        judgements.unlink()
+        assert harness("run", path).returncode == 0
+        assert server.stats().requests == requests == before["n_calls"]
+        assert len(judgements.read_bytes().splitlines()) < n_lines
+    after = metrics(runs, "mine")
+    for key in ("n_calls", "n_cached_calls", "usage"):
+        assert after[key] == before[key]
+        assert after["judges"]["choice"][key] == before["judges"]["choice"][key]
+    assert after["paid_usd"] == pytest.approx(before["paid_usd"])

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from harness.plugins.mock.server import MockServer
-from tests.cli.command import ROOT, harness, mistake
+from tests.cli.command import ROOT, begun, harness, mistake, on
 from tests.installed import has_verb
 from tests.rows import GPT4_FILE, QUICKSTART, TASK
 
@@ -187,3 +187,31 @@ def test_a_dotenv_file_in_another_encoding_is_a_mistake(tmp_path: Path) -> None:
     (tmp_path / ".env").write_bytes(b"OPENAI_API_KEY=caf\xe9\n")
     for command in (["ls"], ["run", ROOT / QUICKSTART]):
         assert ".env is not UTF-8 text" in mistake(harness(*command, cwd=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "problem"),
+    [
+        ("HARNESS_ASK_ABOVE_USD", "s3cretvalue", "is not an amount in US dollars"),
+        ("HARNESS_FETCH", "s3cretvalue", "is neither true nor false"),
+        ("HARNESS_OBSERVE_CONTENT", "s3cretvalue", "is neither true nor false"),
+        ("SSL_CERT_FILE", "/nonexistent/s3cretvalue", "cannot be used for TLS"),
+        ("SSL_CERT_FILE", str(Path(__file__).parent), "cannot be used for TLS"),
+        ("SSL_CERT_FILE", __file__, "cannot be used for TLS"),
+        ("HTTP_PROXY", "::::s3cretvalue", "is not the URL of a proxy"),
+        ("All_Proxy", "u:s3cretvalue/x@proxy", "is not the URL of a proxy"),
+    ],
+)
+def test_a_malformed_environment_is_one_line_that_names_the_variable(
+    tmp_path: Path, variable: str, value: str, problem: str
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "task: {rows: [{prompt: a, target: a}], checks: exact_match}\n"
+        "model: {backend: openai, name: m, base_url: 'http://127.0.0.1:9/v1'}\n"
+        "limits: {attempts: 1, outage_s: 1}\n"
+    )
+    env = on(tmp_path / "runs") | {"HARNESS_CACHE_DIR": str(tmp_path), variable: value}
+    said = mistake(begun("run", file, env=env).ended())
+    assert f"The environment variable {variable} {problem}" in said
+    assert "s3cretvalue" not in said

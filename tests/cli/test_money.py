@@ -512,3 +512,42 @@ def test_a_folder_that_was_renamed_by_hand_is_followed(runs: Path) -> None:
         before = server.stats().requests
         assert harness(*words, "--name", "b").returncode == 3
         assert server.stats().requests == before
+
+
+@pytest.mark.parametrize("lost", ["nothing", "folders", "cache"])
+def test_the_shards_of_a_run_and_the_whole_run_share_its_budget(runs: Path, lost: str) -> None:
+    with MockServer(latency=0.02, answers=lambda *_: "one two three") as server:
+        words = [*command(server, 0.8, seed="null", **{"limits.concurrency": 2}), "--name", "p"]
+        shards = ("1/2", "2/2", "1/3", "2/3", "3/3", "2/2")
+        for shard in (*(("--shard", shard) for shard in shards), ()):
+            ended = harness(*words, *shard)
+            assert ended.returncode == 3, ended.stderr
+            if shard == ("--shard", "2/2"):
+                assert server.stats().completion_tokens > 600, "each has its part of the budget"
+            if lost == "folders":
+                shutil.rmtree(runs)
+            elif lost == "cache":
+                assert harness("cache", "prune", "--all", "--yes").returncode == 0
+                shutil.rmtree(cache_folder())
+        assert server.stats().completion_tokens * 1000 / 1e6 <= 0.8
+        if lost != "folders":  # otherwise there is no run to start again
+            assert harness(*words, "--fresh").returncode == 3
+            assert server.stats().completion_tokens > 1300, "--fresh starts from zero"
+
+
+def test_what_was_spent_on_shards_counts_once_after_they_are_merged(runs: Path) -> None:
+    with MockServer(latency=0.02, answers=lambda *_: "one two three") as server:
+        words = [*command(server, 4.0, seed="null", samples=1, limit=20), "--name", "p"]
+        for shard in ("1/2", "2/2"):
+            ended = harness(*words, "--shard", shard)
+            assert ended.returncode == 0, ended.stderr
+        assert harness("merge", "p").returncode == 0
+        paid = server.stats().completion_tokens * 1000 / 1e6
+        # Twice of what is spent is enough for as many calls again, and not for more.
+        more = [*words, "-o", f"budget.usd={2 * paid + CALL_USD}", "-o", "samples=4"]
+        assert harness(*more).returncode == 3
+        assert 1.8 * paid <= server.stats().completion_tokens * 1000 / 1e6 <= 2 * paid + CALL_USD
+        shutil.rmtree(cache_folder())
+        before = server.stats().requests
+        assert harness(*more).returncode == 3
+        assert server.stats().requests <= before + 1

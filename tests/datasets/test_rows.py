@@ -56,7 +56,12 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "\n".join(
         ("a.json", "[1]", "item 1: must be a mapping"),
         ("a.yaml", "a: 1", "must be a list"),
         ("a.yaml", "- a\n", "item 1: must be a mapping"),
-        ("a.yaml", "- [", "not YAML"),
+        ("a.yaml", "- [", "not YAML.*Check indentation and quotes"),
+        (
+            "a.yaml",
+            "- {prompt: a, target: ?}",
+            "column 23.* Write a text that begins with",
+        ),
         ("a.yaml", "- !!python/object:os.system {}", "not YAML"),
         ("a.yaml", "", "is empty: .* Write a list"),
         ("a.yaml", "- x: &x [*x]", "recursive"),

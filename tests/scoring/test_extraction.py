@@ -301,3 +301,83 @@ def test_a_correction_before_the_last_match_leaves_the_readings() -> None:
     patterns = {"regex": r"Sentiment: (\w+)"}
     assert extraction(patterns, "task.extract").read(reply) == "positive"
     assert extraction({**patterns, "take": "last"}, "task.extract").read(reply) == "negative"
+
+
+LABEL_REMARKS = [
+    "(Label: ham would apply if it came from a friend.)",
+    "If it had been an ad, I would say Label: ham",
+    "If it were from a friend, Label: ham would apply.",
+    "Otherwise I would have said Label: ham.",
+    "Others might say Label: ham.",
+    "A naive classifier would say Label: ham",
+    "A common mistake is Label: ham",
+    "Without the link, it would be Label: ham.",
+    "Some annotators would choose Label: ham.",
+    "Note: Label: ham is only for messages from friends.",
+    "According to the old guidelines, Label: ham",
+    "My colleague believes that Label: ham",
+]
+
+
+@pytest.mark.parametrize("take", ["first", "last"])
+@pytest.mark.parametrize("remark", LABEL_REMARKS)
+def test_a_remark_on_another_label_is_no_answer(remark: str, take: str) -> None:
+    parser = extraction({"regex": r"Label: (\w+)", "take": take}, "extract")
+    for text in (f"Label: spam\n{remark}", f"Label: spam. {remark}", f"{remark}\nLabel: spam"):
+        assert parser.read(text) == "spam", text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Label: spam\nLabel: ham is wrong here.",
+        "Label: spam\nFor a message to staff: Label: ham.",
+        "Label: spam\nThe other option, Label: ham, does not fit.",
+        "Label: spam\nExample of the other class: Label: ham",
+        "Label: spam. That is for last year. This year: ham",
+        "Label: spam\nThat was for the old message. This message: ham",
+    ],
+)
+@pytest.mark.parametrize("take", ["first", "last"])
+def test_a_label_that_may_not_be_the_answer_never_replaces_one(text: str, take: str) -> None:
+    parser = extraction({"regex": r"Label: (\w+)", "take": take}, "extract")
+    try:
+        answer = parser.read(text)
+    except Unparseable:
+        return
+    assert answer == "spam"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Label: ham\nLabel: spam", "Label: ham\nActually, Label: spam", "Label: ham. So Label: spam."],
+)
+def test_a_later_label_of_the_reply_itself_replaces_one(text: str) -> None:
+    parser = extraction({"regex": r"Label: (\w+)", "take": "last"}, "extract")
+    assert parser.read(text) == "spam"
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "Maximum score: 10",
+        "(Max score: 10)",
+        "Minimum score: 1",
+        "Passing score: 6",
+        "Score: 10 would need sources.",
+    ],
+)
+def test_a_limit_is_no_answer_beside_one(remark: str) -> None:
+    parser = extraction({"regex": r"score: (\d+)", "take": "last", "ignore_case": True}, "extract")
+    assert parser.read(f"Score: 4\n{remark}") == "4"
+    assert parser.read(f"{remark}\nScore: 4") == "4"
+    assert parser.read("Maximum score: 10") == "10"
+
+
+@pytest.mark.timed
+def test_many_remarks_take_bounded_time() -> None:
+    parser = extraction({"regex": r"Label: (\w+)", "take": "last"}, "extract")
+    began = time.process_time()
+    with pytest.raises(Unparseable):
+        parser.read("If it were so, Label: ham would apply.\n" * 3_000)
+    assert time.process_time() - began < 5

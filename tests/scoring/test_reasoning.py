@@ -291,10 +291,21 @@ def test_the_run_file_states_the_marks() -> None:
         ("<|foo|>Hm.", "<|foo|>", "CLOSING"),
         ("<|begin_of_plan|>Hm.<|end_of_plan|>Yes.", "<|begin_of_plan|>", "<|end_of_plan|>"),
         ("◁reflect▷Hm.◁/reflect▷Yes.", "◁reflect▷", "◁/reflect▷"),
+        ("<musing>Hm.</musing>Yes.", "<musing>", "</musing>"),
+        ("<internal>Hm.</internal>\n\nYes.", "<internal>", "</internal>"),
+        ("<ponder>Hm.</ponder><answer>Yes.</answer>", "<ponder>", "</ponder>"),
+        ("<working>2 + 2</working>4", "<working>", "</working>"),
+        ('<details type="reasoning">Hm.</details>Yes.', "<details>", "</details>"),
         *(
             (answer, None, "")
             for answer in (
                 "Yes.",
+                "<musing>Hm.",
+                "<item>a</item>, <item>b</item>",
+                "<name>x</name>\n<age>5</age>",
+                "<details><summary>More</summary>x</details>Yes.",
+                "<h1>Title</h1>Text",
+                "<final>Yes.</final> Indeed.",
                 "<html><body>Yes.</body></html>",
                 "<?xml version='1.0'?><reasons>x</reasons>",
                 "<!DOCTYPE html>",

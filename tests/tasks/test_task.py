@@ -441,6 +441,7 @@ def test_the_content_of_a_named_schema_is_in_the_fingerprint(made: Made, tmp_pat
     [
         {"prompt": "Who?", "targets": "Paris|Paname"},
         {"prompt": "Who?", "targets": "Paris, Paname"},
+        {"prompt": "Who?", "targets": "Paris;Paname"},
         {"prompt": "Who?", "target": '["Paris", "Paname"]'},
     ],
 )

@@ -15,7 +15,7 @@ from harness.cli.verbs import VerbGroup
 from harness.config.sections import LimitsSection, ModelSection
 from harness.config.settings import Settings
 from harness.engine.models import ModelBuilder, Resources
-from harness.engine.session import open_cache
+from harness.engine.replies import open_cache
 from harness.errors import ConfigError, FatalCallError
 from harness.plugins.batches.ledger import (
     CANCELLING,

@@ -19,7 +19,7 @@ from harness.cli.options import JsonFormat, agreed
 from harness.cli.verbs import VerbGroup
 from harness.config.settings import Settings
 from harness.engine.infrastructure import call_layers
-from harness.engine.session import replies_path
+from harness.engine.replies import replies_path
 from harness.errors import ConfigError, StoreFailed, UserError
 from harness.report.table import Column, Row, Table, table
 from harness.report.text import date_text, size_text

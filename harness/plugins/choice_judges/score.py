@@ -20,6 +20,8 @@ from harness.records import Decoding, Instance, Question, Reply, Request, Score
 from harness.scoring.conclusions import (
     LONGEST_CLAUSE,
     SCORE,
+    is_limit,
+    is_own,
     is_quoted,
     is_retracted,
     is_withdrawn,
@@ -82,6 +84,10 @@ _ON_CONDITION = re.compile(
     re.IGNORECASE,
 )
 """Matches what follows a number in a remark on the scale: a score of 10 is reserved for …"""
+_SENTENCE_END = re.compile(r"[.!?](?=\s)|\n|(?=\()")
+_SENTENCE = re.compile(r"(?:[^.!?\n]|\.(?=\d))+")
+_ANY_NUMBER = re.compile(r"(?<![\w.])[0-9]+(?:\.[0-9]+)?(?!\w)")
+_LIMIT = re.compile(r"\b(?:max(?:imum)?|highest|best\s+possible)\b", re.IGNORECASE)
 _CONJUNCTION = re.compile(r"\b(?:so|and|thus|therefore|hence)\b", re.IGNORECASE)
 
 
@@ -148,12 +154,39 @@ class NumberJudge(PromptJudge):
         texts = (_BRACKETED.sub(r"\1\2", unmarked), unmarked, own_words)
         for text in texts:  # a pattern may contain brackets and markup
             try:
-                match = self._pattern.find(text, "last")
+                match = self._last(text)
+                if match is None:
+                    continue
+                earlier = self._last(text[: match.start()])
             except PatternTooSlow:
                 return None
-            if match is not None:
-                return self._number(match, text)
+            is_another = earlier is not None and earlier[1] != match[1]
+            if is_another and not is_own(text, match.start(), earlier.start()):
+                return None
+            return self._number(match, self._without_scale(text, match.end()))
         return None
+
+    def _last(self, text: str) -> Any:
+        """Return the last match of the pattern that is no limit, such as "Maximum score: 10"."""
+        match = self._pattern.find(text, "last")
+        while match is not None and is_limit(text, match.start()):
+            match = self._pattern.find(text[: match.start()], "last")
+        return match
+
+    def _without_scale(self, text: str, end: int) -> str:
+        """Return a text without later sentences whose only numbers are the bounds of the scale."""
+        bounds = {f"{self._low:g}", f"{self._high:g}"}
+        sentence_end = _SENTENCE_END.search(text, end)
+        if sentence_end is None:
+            return text
+        start = sentence_end.end()
+
+        def stated(sentence: re.Match[str]) -> str:
+            numbers = set(_ANY_NUMBER.findall(sentence[0]))
+            is_limit_only = numbers == {f"{self._high:g}"} and _LIMIT.search(sentence[0])
+            return " " if numbers == bounds or is_limit_only else sentence[0]
+
+        return text[:start] + _SENTENCE.sub(stated, text[start:])
 
     def _number(self, match: Any, text: str) -> float | None:
         """Return the number that a match and the text after it state, or None."""

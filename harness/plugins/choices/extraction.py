@@ -28,7 +28,8 @@ from harness.scoring.conclusions import (
     CROSSES,
     LONGEST_SENTENCE,
     first_turn,
-    is_conditional,
+    is_doubtful,
+    is_remark,
     is_withdrawn,
     plain,
     statements,
@@ -103,7 +104,10 @@ _REFUSED = re.compile(
 )
 _CLAUSE_END = re.compile(r"[,;.!]\s")
 _WORD = re.compile(r"[\w?]")
-_CLOSED = re.compile(r"\s*(?:[.!;)\]]|\n|\Z)")
+_CLOSED = re.compile(r"\s*(?:[.!;)\]。]|\n|\Z)")
+_SAME_AS = re.compile(
+    r"\s*(?:[:)=\u2013\u2014(]|-\s|which\s+is|i\.e\.|,\s*(?=[^\n,.;]{1,80},))"
+)  # B: Paris
 _COURTESY = re.compile(
     r"\n\s*(?:[^\n]*\?|(?:I\s+)?hope\b[^\n]*|let\s+me\s+know\b[^\n]*|feel\s+free\b[^\n]*)\s*\Z",
     re.I,
@@ -172,7 +176,7 @@ def _about_this_question(
         if answered and about_another:
             continue
         is_later = bool(answered) or not is_first
-        if is_later and letters != answered and is_conditional(text, offset):
+        if is_later and letters != answered and is_doubtful(text, offset):
             is_own = not answered and _OWN_CONDITION.search(before)
             letters = letters if is_own else ""
         is_first = False
@@ -252,7 +256,11 @@ class ChoiceExtraction(OptionNames):
         if letter := self._texts.get(bare_text(text)):
             return letter
         about_question = _about_this_question(text, self._announced(text), self._first(text))
-        announced = [*self._last_line(text), *about_question]
+        announced = list(about_question)
+        last_line = [*self._last_line(text)]
+        if self._is_contrary(text, announced, last_line):
+            return ""
+        announced += last_line
         decisive = announced or [*self._labelled(text)]
         start = 0
         if decisive:
@@ -267,6 +275,16 @@ class ChoiceExtraction(OptionNames):
         if decisive or letters:
             return letters
         return self._alone(text) or self._judged(text) or None
+
+    def _is_contrary(
+        self, text: str, announced: Sequence[tuple[int, str]], last_line: Sequence[tuple[int, str]]
+    ) -> bool:
+        """Return whether the last line is another option's text than the line before announces."""
+        line = bare_text(text[text.rfind("\n") + 1 :])
+        if not (announced and last_line and line in self._texts):
+            return False
+        start, letters = max(announced)
+        return letters != self._texts[line] and text.count("\n", start) == 1
 
     def _judged(self, text: str) -> str:
         """Return the only option that a text calls right, if it calls each other one wrong."""
@@ -303,8 +321,13 @@ class ChoiceExtraction(OptionNames):
             if self._at(text, match.end())[0]:
                 yield match.start(), ""
         for match in _RIGHT.finditer(text):
-            if not _OPEN.search(text, max(0, match.start() - 20), match.start()):
-                yield match.start(), match[1] if match[1] in self._letters else ""
+            is_open = _OPEN.search(text, max(0, match.start() - 20), match.start())
+            if is_open or is_remark(text, match.start(1), match.end()):
+                continue
+            label = LABEL.match(text, match.end())
+            spelt, end = self._spelt(text, label.end() if label else match.end())
+            is_contrary = spelt not in ("", match[1]) and _CLOSED.match(text, end)
+            yield match.start(), match[1] if match[1] in self._letters and not is_contrary else ""
 
     def _at(self, text: str, start: int, *, loose: bool = False) -> tuple[str, int]:
         """Return the letters of the options at an offset, and the offset of their end.
@@ -328,7 +351,12 @@ class ChoiceExtraction(OptionNames):
                 second, second_end = self._option(text, label.end(), False)
             if second and DENIED.match(text, second_end):
                 return "", start
-            if second and (second == letter or _CLOSED.match(text, second_end)):
+            is_closed = (
+                _CLOSED.match(text, second_end) is not None
+                or _SAME_AS.match(text, end) is not None
+                or text.startswith((")", "]"), end - 1)  # B) Paris is right
+            )
+            if second and (second == letter or is_closed):
                 letters.append(second)
                 end = second_end
             elif not second and _ABBREVIATED.match(text, end):
@@ -465,6 +493,9 @@ class ChoiceExtraction(OptionNames):
             and not _QUESTION.match(text, match.end())
         }
         letters &= set(self._letters)
+        for match in _BRACKETED.finditer(text):  # option B: Paris
+            if len(self._at(text, match.start(match.lastindex or 0))[0]) > 1:
+                return ""
         return letters.pop() if len(letters) == 1 else ""
 
 

@@ -15,6 +15,7 @@ from harness.scoring.conclusions import (
     CROSSES,
     is_conditional,
     is_quoted,
+    is_remark,
     is_retracted,
     plain,
 )
@@ -269,6 +270,7 @@ def _is_contradicted(text: str, start: int, letter: str, mentions: Sequence[Ment
             return True
         is_explained = (
             ASIDE.search(introduction.rstrip(" :\n-•*"))
+            or is_remark(text, in_sentence[0].start, in_sentence[-1].end)
             or _EXPLAINS.search(text, ends[number - 1], sentence_end)
             or _DENIES.search(text, in_sentence[0].end, sentence_end)
         )

@@ -23,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 import harness
+from harness.backends._http import certificates
 from harness.backends.openai import PRESETS
 from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
 from harness.cli.options import JsonFormat
@@ -309,7 +310,10 @@ def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> list[Fin
     """
     import httpx2
 
-    context = httpx2.create_ssl_context()  # created once: it takes as long as a request
+    try:
+        context = certificates()
+    except ConfigError as error:
+        return [Finding("lack", "TLS", error.message, error.remedy)]
     end = time.monotonic() + seconds
     answers: dict[str, Finding] = {}
 

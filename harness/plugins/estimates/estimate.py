@@ -19,7 +19,7 @@ from harness.engine.assessment import Assessment, assess, judged_outcomes, reply
 from harness.engine.job import Job
 from harness.engine.models import Model
 from harness.engine.plan import RunPlan, UnfinishedSample
-from harness.engine.session import replies_path
+from harness.engine.replies import replies_path
 from harness.engine.turns import as_of, most_turns, user_role
 from harness.ports import Task, overrides
 from harness.records import (

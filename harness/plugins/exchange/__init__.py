@@ -5,6 +5,7 @@ from harness.plugin import Plugin, Verb
 plugin = Plugin(
     summary="Export of runs for other tools, and import of their results.",
     requires=("lm_eval",),
+    cautions={"imported": ".imported_run:contradictions"},
     results={"ExportedRows": ".exported_run:ExportedRows"},
     verbs={
         "export": Verb(

@@ -29,7 +29,8 @@ from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict, S
 from harness.records import CRASH_VERSION, LARGEST, SCHEMA_VERSION, Attempt, Role, Score
 from harness.store.file_states import GROWING, KEY, RESULTS, SETTINGS, file_states, line_tag, sealed
 from harness.store.files import RUN_REMEDY, write_json, write_whole
-from harness.store.json_lines import JsonLinesWriter
+from harness.store.index import AttemptIndex
+from harness.store.json_lines import JsonLinesWriter, read_json
 from harness.store.manifest import package_versions
 from harness.store.run_folder import IMPORTED, RunFolder
 
@@ -67,6 +68,16 @@ def opened(path: Path) -> BufferedReader:
     except OSError as error:
         message = f"Cannot read {path}: {error.strerror}."
         raise StoreFailed(message, "Fix its permissions.") from None
+
+
+CONTRADICTIONS = "contradictions"  # the manifest's key for sentences on results and samples
+
+
+def contradictions(index: AttemptIndex) -> list[str]:
+    """Return what the tool's own results say otherwise than the samples that were imported."""
+    manifest = read_json(index.path.with_name("manifest.json"), dict[str, Any], "Import it again.")
+    sentences = manifest.get(CONTRADICTIONS)
+    return list(map(str, sentences)) if "imported" in manifest and sentences else []
 
 
 def number(value: Any, where: str) -> float | None:

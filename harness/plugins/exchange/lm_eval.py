@@ -13,13 +13,20 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
 from harness.plugins.exchange import imported_run
-from harness.plugins.exchange.imported_run import MAX_BYTES, FoundScore, Imported, invalid, opened
+from harness.plugins.exchange.imported_run import (
+    CONTRADICTIONS,
+    MAX_BYTES,
+    FoundScore,
+    Imported,
+    invalid,
+    opened,
+)
 from harness.plugins.lm_eval.scoring import ACCURACY
 from harness.records import SCHEMA_VERSION, Attempt, Message, encodable, messages_hash
 
@@ -33,6 +40,7 @@ NOT_METRICS = frozenset(
 # Decoding settings with lm-eval's names.
 DECODING = {"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_gen_toks"}
 NAME = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
+ROUNDING = 1e-4  # the difference that rounding may make between two means
 HEADLINES = ("exact_match", "acc")
 SAMPLE = re.compile(r"sample-(\d{1,9})")  # the filter of one of k samples
 
@@ -82,7 +90,7 @@ def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
         decoding = documents[0].decoding()
     samples = 1 + max((document.sample for document in documents), default=0)
     missing = _evaluated(results, task) - len(distinct)
-    progress: dict[str, int] = {}
+    progress: dict[str, Any] = {}
     notes = []
     if missing > 0:
         progress = {"samples": len(documents) + missing * samples, "owed": missing * samples}
@@ -90,6 +98,11 @@ def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
             f"Incomplete: {path.name} has {len(distinct):,} documents, but lm-eval's results say "
             f"that {len(distinct) + missing:,} were evaluated."
         )
+    else:
+        contradictions = list(_contradictions(results, task, len(distinct), -missing, documents))
+        if contradictions:
+            progress[CONTRADICTIONS] = contradictions
+            notes += contradictions
     return Imported(
         format="lm-eval",
         config=imported_run.config(task, model, samples, decoding),
@@ -116,6 +129,39 @@ def _evaluated(results: Mapping[str, Any], task: str) -> int:
     """Return the number of a task's documents that lm-eval's results state, or 0 if none."""
     count = _mapping(_mapping(results.get("n-samples")).get(task)).get("effective")
     return count if isinstance(count, int) and count < 1 << 31 else 0
+
+
+def _contradictions(
+    results: Mapping[str, Any], task: str, n: int, surplus: int, documents: Sequence[_Line]
+) -> Iterator[str]:
+    """Yield what lm-eval's results say otherwise than the samples of all ``n`` documents.
+
+    ``surplus`` is the number of documents beyond those that the results state.
+    """
+    if 0 < surplus < n:
+        yield (
+            f"The samples contradict lm-eval's results: they have {n:,} documents, and the "
+            f"results say that {n - surplus:,} were evaluated."
+        )
+    scores = _mapping(_mapping(results.get("results")).get(task))
+    values: dict[tuple[str, str], list[float]] = {}
+    for document in documents:
+        for reading, metrics in document.readings.items():
+            for metric, score in metrics.items():
+                if score.value is not None and ACCURACY.fullmatch(metric):
+                    values.setdefault((metric, reading), []).append(score.value)
+    for (metric, reading), numbers in values.items():
+        stated = scores.get(f"{metric},{reading or 'none'}", scores.get(metric))
+        mean = math.fsum(numbers) / len(numbers)
+        if isinstance(stated, int | float) and abs(stated - mean) > ROUNDING:
+            yield (
+                f"The samples contradict lm-eval's results: the mean of {metric} is {mean:.4f} in "
+                f"the samples, and {stated:.4f} in the results."
+            )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _documents(path: Path) -> list[_Line]:
@@ -285,10 +331,6 @@ def _text(value: Any) -> str:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _chat(prompt: str) -> list[Any] | None:

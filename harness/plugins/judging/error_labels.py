@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +28,9 @@ from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex, read_instance
 from harness.store.lost_lines import warn_of_missing
 from harness.store.run_folder import RunFolder
-from harness.wording import truncated
+from harness.wording import count_of, truncated
+
+logger = logging.getLogger("harness")
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters of cells that a spreadsheet would execute; a quote before them prevents it."""
@@ -116,17 +119,43 @@ def write_sheet(failures: Iterable[Failure]) -> str:
 
 
 def read_sheet(path: Path) -> list[Failure]:
-    """Return the rows of a sheet from `write_sheet`. Escaped cells keep their quotes."""
+    """Return the rows of a sheet from `write_sheet`, each once. Escaped cells keep their quotes."""
     try:
         failures = []
         for _, row in rows(path):
             if lacking := [name for name in COLUMNS if name not in row]:
                 raise DataInvalid(f"no column {lacking[0]!r}")
             failures.append(msgspec.convert(row, Failure, strict=False))
-        return failures
     except (DataInvalid, msgspec.ValidationError) as error:
         remedy = f"Keep the columns {', '.join(COLUMNS)} when you fill in 'error'."
         raise DataInvalid(f"{path} is not a sheet of failures ({error}).", remedy) from None
+    return _unique(failures, path)
+
+
+def _unique(failures: Iterable[Failure], path: Path) -> list[Failure]:
+    """Return the failures of a sheet without the copies of rows, and warn of them.
+
+    Raises:
+        DataInvalid: If two rows label the same failure differently.
+    """
+    unique: dict[tuple[str, str, int], Failure] = {}
+    copies = 0
+    for failure in failures:
+        first = unique.setdefault(_place(failure), failure)
+        if first is failure:
+            continue
+        copies += 1
+        if _kind(first) != _kind(failure):
+            where = f"{failure.instance!r:.80}, sample {failure.sample}, of {failure.run!r:.80}"
+            problem = f"{path} labels a failure twice, and differently: {where}."
+            raise DataInvalid(problem, "Remove one of the two rows.")
+    if copies:
+        logger.warning(f"{path} has {count_of(copies, 'row')} twice: each counts once.")
+    return list(unique.values())
+
+
+def _place(failure: Failure) -> tuple[str, str, int]:
+    return failure.run, failure.instance, failure.sample
 
 
 class ErrorTally(Struct, frozen=True, kw_only=True):
@@ -154,13 +183,13 @@ def _kind(failure: Failure) -> str:
 
 
 def _agreement(first: Sequence[Failure], second: Sequence[Failure]) -> Statistic:
-    others = {(failure.run, failure.instance, failure.sample): _kind(failure) for failure in second}
+    others = {_place(failure): _kind(failure) for failure in second}
     first_kinds = []
     second_kinds = []
     instances = []
     for failure in first:
         kind = _kind(failure)
-        other_kind = others.get((failure.run, failure.instance, failure.sample))
+        other_kind = others.get(_place(failure))
         if kind and other_kind:
             first_kinds.append(kind)
             second_kinds.append(other_kind)

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
+import msgspec
 from pydantic import BaseModel
 
 from harness.analysis.metrics import Metrics, to_json
 from harness.analysis.summary import measure
 from harness.config.identity import judge_conflicts
+from harness.config.run_file import Shard
 from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
 from harness.config.validation import validated
@@ -44,13 +46,14 @@ from harness.store.file_states import (
     record_redraws,
     record_states,
 )
-from harness.store.files import write_whole
+from harness.store.files import write_json, write_whole
 from harness.store.index import AttemptIndex, count_redraws, lacks_judgements
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgements import JudgementOutcome, RegisteredJudge, read_register
 from harness.store.lost_lines import refuse_changed, refuse_changed_settings
 from harness.store.run_folder import JUDGEMENTS, JUDGES, RunFolder, references_folder
 from harness.store.runs import base_name
+from harness.store.unrecorded import UNRECORDED
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -69,6 +72,7 @@ class LaterJudge:
     shared: str | None = None  # name of the budget that a team shares
     references: bool = False  # judge the reference answers instead of the run's answers
     base: str = ""  # name of the run file whose runs share the cap; empty: the cap is the run's
+    part: Shard | None = None  # the shard that the run is, if its cap is a part of the file's
 
     @property
     def reasoning(self) -> Reasoning:
@@ -212,14 +216,16 @@ def prepare_judge(
         )
     shared = None
     base = ""
+    part = None
     if usd is None:
         usd = run.budget_usd
         shared = run.budget.shared
         base = base_name(folder)
+        part = run.part
     if usd is not None:
         check_prices([judge.model], resources)
     judges = Judges(task, [judge])
-    return LaterJudge(folder, judges, data, settings, usd, shared, references, base)
+    return LaterJudge(folder, judges, data, settings, usd, shared, references, base, part)
 
 
 def prepare_panel(
@@ -268,7 +274,13 @@ async def judge_later(
         refuse_changed_settings(folder.path)
     models = [judge.model for judge in job.judges.models]
     async with open_session(
-        models, job.settings, folder=folder, usd=job.usd, shared=job.shared, base=job.base
+        models,
+        job.settings,
+        folder=folder,
+        usd=job.usd,
+        shared=job.shared,
+        base=job.base,
+        part=job.part,
     ) as session:
         lost = refuse_changed(folder)
         if job.references:
@@ -308,6 +320,10 @@ async def judge_later(
                 record_lacking(folder.path, ())
                 record_redraws(folder.path, count_redraws(folder))
             record_states(folder.path, file_states(folder.path, written))
+            manifest = folder.read_manifest()
+            if lost or UNRECORDED in manifest:
+                counts = msgspec.to_builtins(session.unrecorded(folder))
+                write_json(folder.manifest, manifest | {UNRECORDED: counts})
             metrics = measure(folder)
             write_whole(folder.metrics, to_json(metrics))
             record_states(folder.path, file_states(folder.path, RESULTS))

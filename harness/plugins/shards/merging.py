@@ -3,15 +3,15 @@
 import contextlib
 import glob
 import logging
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from math import fsum
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import uuid4
 
+import msgspec
 import typer
 
 from harness.analysis.metrics import to_json
@@ -42,8 +42,17 @@ from harness.store.index import AttemptIndex, count_redraws, read_attempts
 from harness.store.json_lines import lines
 from harness.store.judgements import read_register, write_register
 from harness.store.lost_lines import find_loss
-from harness.store.run_folder import JUDGEMENTS, REFERENCES, ROWS, RunFolder, read_prices
-from harness.store.runs import all_runs, run_name, run_path, shard_base
+from harness.store.run_folder import (
+    FRESH,
+    JUDGEMENTS,
+    REFERENCES,
+    ROWS,
+    SHARD,
+    RunFolder,
+    read_prices,
+)
+from harness.store.runs import latest_session, run_name, run_path, runs_of_shards, shard_base
+from harness.store.unrecorded import UNRECORDED, UnrecordedCalls, unrecorded_calls
 from harness.terminal.console import say, show
 
 logger = logging.getLogger("harness")
@@ -55,16 +64,17 @@ def find_shards(root: Path, base: str) -> Mapping[str, Shards]:
     """Return the runs of all shards of a run file, by variant ("" without variants).
 
     Raises:
-        DataMissing: If shards are missing, or their counts differ.
+        DataMissing: If shards or all shards of a variant are missing, or their counts differ.
     """
     variants: dict[str, dict[Shard, RunFolder]] = {}
-    for folder in all_runs(root):
-        if not re.match(rf"{re.escape(base)}-\d+of\d+(\.|$)", folder.name):
-            continue
-        part = folder.read_config().part
-        variant = folder.read_manifest().get("variant") or ""
-        if part and folder.name == run_name(shard_base(base, part), variant):
-            variants.setdefault(variant, {})[part] = folder
+    last: Mapping[str, Any] = {}
+    for folders in runs_of_shards(root, base).values():
+        for folder in folders:
+            manifest = folder.read_manifest()
+            if latest_session(manifest) >= latest_session(last):
+                last = manifest
+            if part := folder.read_config().part:
+                variants.setdefault(manifest.get("variant") or "", {})[part] = folder
     if not variants:
         problem = f"There are no shards of {base!r} in {root}."
         remedy = f"Start each with --shard NUMBER/COUNT: its run is named {base}-NUMBERofCOUNT."
@@ -81,6 +91,10 @@ def find_shards(root: Path, base: str) -> Mapping[str, Shards]:
             if len(counts) > 1:
                 problem = f"{base!r} has shards of several counts: {sorted(counts)}."
             raise DataMissing(problem, f"Run them, or copy their folders to {root}.")
+    if lost := [variant for variant in last.get("variants", ()) if variant not in variants]:
+        names = ", ".join(repr(run_name(base, variant)) for variant in lost)
+        problem = f"All shards of {names} are missing."
+        raise DataMissing(problem, f"Run them, or copy their folders to {root}.")
     return variants
 
 
@@ -210,14 +224,19 @@ def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
         new.write_spending(uuid4().hex, paid)
     new.write_config(first.read_config().model_copy(update={"shard": None}))
     unknown = sum(manifest.get("unanswerable") or 0 for manifest in manifests)
+    unrecorded: dict[str, UnrecordedCalls] = {}
+    for manifest in manifests:
+        for key, calls in unrecorded_calls(manifest).items():
+            unrecorded[key] = unrecorded.get(key, UnrecordedCalls()) + calls
     sessions = [session for manifest in manifests for session in manifest.get("sessions", [])]
     write_json(
         new.manifest,
-        {key: value for key, value in manifests[0].items() if key != KEY}
+        {key: value for key, value in manifests[0].items() if key not in (KEY, FRESH, SHARD)}
         | {
             "id": uuid4().hex,
             "run": new.name,
             "merged": [folder.name for folder in folders],
+            UNRECORDED: msgspec.to_builtins(unrecorded),
             "merged_ids": [folder.run_id() for folder in folders],
             "sealed": all(manifest.get("sealed") for manifest in manifests),
             **({"unanswerable": unknown} if unknown else {}),

@@ -33,19 +33,24 @@ from harness.scoring.conclusions import (
     LONGEST_SENTENCE,
     first_turn,
     is_aside,
-    is_conditional,
     is_denied,
+    is_doubtful,
+    is_own,
+    is_remark,
     is_retracted,
     undecided,
     unmarked,
+    without_remarks,
     without_struck_out,
 )
 from harness.scoring.patterns import Take
 
 LONGEST_WORD = 5  # characters of a short statement in a script without spaces
+MOST_PROOFS = 20  # remarks before a proof that is compared with the result
 LONGEST_END = 400  # characters of the end of a reply in which rivals are looked for
 
 _DIGIT = re.compile(r"\d")
+_BLANK_LINES = re.compile(r"\n(?:[ \t]*+\n){2,}+")  # which would make searches quadratic
 _WORD = re.compile(r"[^\W\d_]{2}")
 
 
@@ -59,7 +64,7 @@ def read_number(text: str, take: Take) -> Decimal:
     """
     if take == "first":
         return first_or_last(without_list_marks(text), take)
-    text = without_struck_out(text)
+    text = _BLANK_LINES.sub("\n\n", without_struck_out(text))
     turn = first_turn(text, lambda before: _DIGIT.search(before) is not None)
     is_continued = len(turn) < len(text)
     conclusion = _conclusion(turn)
@@ -92,6 +97,19 @@ def _refuse_other_statements(text: str, first_digit: int, last_digit: int) -> No
         first_digit: The start of the number.
         last_digit: The end of the number.
     """
+    earlier_digits = [digit.end() for digit in _DIGIT.finditer(text, 0, first_digit)]
+    has_others = bool(earlier_digits)
+    before = text[: max(earlier_digits, default=0)]
+    number = text[first_digit:last_digit]
+    is_repeated = before.endswith(number) and not before.removesuffix(number)[-1:].isalnum()
+    plain_text = unmarked(text)
+    announcements = [*ANSWER.finditer(plain_text, 0, first_digit)]
+    for match in _ANNOUNCED_NUMBER.finditer(plain_text):
+        is_last = announcements and announcements[-1].start() == match.start()
+        if is_repeated or not is_last or first_digit >= match.end():
+            continue
+        if is_aside(plain_text, match):
+            raise Unparseable("The last number of the answer belongs to no answer.")
     if _ENDS_IN_WORDS.search(text, last_digit):
         raise Unparseable("The answer concludes with words instead of a number.")
     in_words = _BEGINS_IN_WORDS.match(text)
@@ -103,7 +121,8 @@ def _refuse_other_statements(text: str, first_digit: int, last_digit: int) -> No
     before = text[start:first_digit]
     if _OF_NUMBER.search(before):
         raise Unparseable("The last number of the answer is what a part is of.")
-    if _HYPOTHESIS.match(before) or _UNSOLVED.search(before):
+    is_remarked = has_others and is_remark(text, first_digit, last_digit)
+    if is_remarked or _HYPOTHESIS.match(before) or _UNSOLVED.search(before):
         raise Unparseable("The last number of the answer belongs to no answer.")
     if _ASKED.match(text, last_digit):
         raise Unparseable("The answer ends with a question.")
@@ -129,7 +148,7 @@ _CONFIDENCE = re.compile(
 _FOOTER = re.compile(  # what a reply says last about itself, or asks
     r"(?:^|(?<=[.!?]\s))[*_(#>\- ]{0,8}(?:(?:confidence|certainty)\b[\w ]{0,20}[*_]{0,2}:"
     r"|(?:please\s+)?(?:let\s+me\s+know|feel\s+free)\b|(?:I\s+)?hope\b|if\s+you\b"
-    r"|(?:would|do|shall|should|can|is)\s+(?:I|you|there)\b(?=[^\n]*\?))[^\n]*\s*\Z",
+    r"|(?:(?:would|do|shall|should|can|is)\s+(?:I|you|there)|want\s+me\s+to)\b(?=[^\n]*\?))[^\n]*\s*\Z",
     re.I | re.M,
 )
 _ANNOUNCED_NUMBER = re.compile(
@@ -213,7 +232,7 @@ _REMARK = re.compile(  # the beginning of a remark, which continues to the end o
     r"|wrong|incorrect|mistake|error|actually|wait|instead)\b|[≠✗✘✖❌])))"
     r"|(?(within)(?!))(?:(?:explanation|reason\w*|rationale|steps?"
     r"|calculation|breakdown|sources?|references?|confidence|certainty|probability|erklärung|explication"
-    r"|explicación|解释|説明|설명|(?P<check>(?:double[\s-]?)?check|verif\w*|v[eé]rification|notes?"
+    r"|explicación|解释|説明|설명|(?:\w+\s+)?(?:tips?|takeaway|fun\s+fact|reminder|formula)|(?P<check>(?:double[\s-]?)?check|verif\w*|v[eé]rification|notes?"
     r"|prob[ea]|comprobación|проверка|验证|驗證|验算|驗算|検算|검산))\b[\w ]{0,20}(?::|\n)"
     r"|here\s+(?:is|are)\b|(?:please\s+)?note\s+that\b"
     r"|(?:let\s+me|to|we\s+can|let['\u2019]?s)\s+(?:double[\s-]?)?(?:check|verify)\b))",
@@ -227,6 +246,12 @@ _ASIDES = re.compile(
     r"|\[(?:\^?\d{1,3}|[a-z][^\[\]\n]{0,60})\]|【[^【】\n]{0,60}】"  # citations
     r"|\((?!(?:or|and|oder|und|ou|et|o|y|e)\b)[^()=\n]{1,200}\)",
     re.I,
+)
+_OF_WORK = re.compile(  # a sentence on how the answer was found
+    r"(?:^|(?<=[.!?]\s))[^\w\n]*(?:(?:this|that|it|the\s+calculation)\s+(?:took|required|needed|used)\b|(?:generated|solved|computed|calculated)\s+in\b"
+    r"|I\s+(?:solved|used|did|found|worked|went|checked|arrived)\b|that\s+was\b)"
+    r"[^.!?\n]*?\b\d+\s+(?:\w+\s+)?(?:steps?|seconds?|lines?|operations?|equations?|methods?|ways|times|s)\b[^.!?\n]*[.!?]?",
+    re.I | re.M,
 )
 _ARGUMENT = re.compile(rf"{AT}[-\u2212]?\d[\d.,]*", re.I)
 _WITH_ARGUMENT = re.compile(rf"\d[^\d\n]{{0,40}}?(?P<argument>{_ARGUMENT.pattern})", re.I)
@@ -288,8 +313,11 @@ def _conclusion(text: str) -> _Conclusion:
     if boxes and not (direct and direct[-1].start() >= boxes[-1].end()):
         return _boxed(text, boxes)
     if direct:
-        if (boxes or len(direct) > 1) and is_conditional(plain_text, direct[-1].start("stated")):
-            raise Unparseable("The reply states another number under a condition.")
+        if (boxes or len(direct) > 1) and is_doubtful(plain_text, direct[-1].start()):
+            raise Unparseable("It is uncertain whether the answer's last number is its own.")
+        opening_line = _FIRST_LINE.search(text)
+        if opening_line and not is_own(plain_text, direct[-1].start()):
+            return _Conclusion(text, direct[-1].end(), [opening_line[1]])
         return _announced(text, direct[-1])
     opening = _OPENING_NUMBER.match(text)
     if opening is not None and _DOUBTFUL.search(text, opening.end()) is None:
@@ -297,16 +325,34 @@ def _conclusion(text: str) -> _Conclusion:
         return _Conclusion(text, opening.end(), results[-1:])
     start = announcements[-1].end() if announcements else 0
     is_named = _NAMED_END.search(text[-LONGEST_SENTENCE:]) is not None
-    remarks = []
+    remarks: list[int] = []
     for match in _REMARK.finditer(plain_text, start):
         is_proof = match["proof"] is not None and not (match["insertion"] and is_named)
-        if is_proof and _ALONE.search(text[max(0, match.start() - LONGEST_END) : match.start()]):
+        if is_proof and len(remarks) < MOST_PROOFS and _is_verified(text, match):
             return _Conclusion(text, match.start(), (), is_announced=False)
         if is_proof or match["check"] or announcements:
             remarks.append(match.start())
     rivals = _rivals(text, remarks[-1] if remarks else len(text))
     text = without_list_marks(text)
     return _Conclusion(text, len(text), rivals, is_announced=False, calculation=text)
+
+
+def _is_verified(text: str, proof: re.Match[str]) -> bool:
+    """Return whether a proof is of the number before it: one on a line of its own, or a result."""
+    start = proof.start()
+    if _ALONE.search(text[max(0, start - LONGEST_END) : start]):
+        return True
+    line, _, rest = text[start:].partition("\n")
+    before = without_list_marks(text[:start])
+    if proof["insertion"] or _DIGIT.search(rest) or not is_result(before):
+        return False
+    *_, result = numerals(before)
+    terms = _TERM.findall(_EQUAL.split(line)[0])
+    return result.value is not None and str(abs(result.value)) in terms
+
+
+_TERM = re.compile(r"\d+(?:\.\d+)?")
+_EQUAL = re.compile("[=≈]")
 
 
 def _boxed(text: str, boxes: Sequence[re.Match[str]]) -> _Conclusion:
@@ -339,7 +385,7 @@ def _announced(text: str, announcement: re.Match[str]) -> _Conclusion:
     rest = text[end:]
     if remark is not None and not _DOUBTFUL.search(plain_text, remark.start()):
         rest = text[end : remark.start()]
-    rest = _ASIDES.sub(" ", _ARGUMENT.sub(" ", rest))
+    rest = _ASIDES.sub(" ", _ARGUMENT.sub(" ", _OF_WORK.sub(" ", without_remarks(rest))))
     if reason is not None:
         end = announcement.start("stated") + reason.end("number")
         return _Conclusion(text, end, [rest, stated])
@@ -405,6 +451,12 @@ _IS_THE_ANSWER = re.compile(  # 45 is the answer
     r"(?:\A|[\n.!?]\s)\W*?([^\w\s(]?\d[\d,]*(?:\.\d+)?)\s+is\s+(?:the|my)\s+(?:\w+\s+)?answer\b",
     re.I,
 )
+_BEFORE_ASIDE = re.compile(r"([^\w\s(]?\d[^\s()]*)[^\d()]*\n\s*\n\W*\([^()]*\d[^()]*\)\W*\Z")
+_TOTAL_LINE = re.compile(  # Total: 72
+    r"^[^\w\n]*(?:\w+[^\S\n]+)?(?:total|result|sum)(?:[^\S\n]+\w+){0,2}[^\w\n]*[:=][ \t*_]*"
+    r"([^\w\s]?\d[\d,]*(?:\.\d+)?)[^\w\n]*(?:[^\W\d_]+[^\w\n]*)?$",
+    re.I | re.M,
+)
 _BOLD_TAG = re.compile(r"__|</?(?:b|strong)>", re.I)
 
 
@@ -421,6 +473,8 @@ def _rivals(text: str, remark: int) -> list[str]:
         _IN_BOLD.search(_BOLD_TAG.sub("**", end)),
         _BEFORE_PARENTHESES.search(end),
         _IS_THE_ANSWER.search(end),
+        _BEFORE_ASIDE.search(end),
+        *list(_TOTAL_LINE.finditer(text))[-1:],
     ]
     if remark < len(text) and "\n\n" not in text[remark:].strip():  # it ends the text
         searches.append(_BEFORE_CHECK.search(text[:remark][-LONGEST_END:]))

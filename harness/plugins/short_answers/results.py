@@ -130,6 +130,12 @@ _ACTION = re.compile(  # after "so", as in "so he saves $15": what follows from 
     r"(?!(?:is|are|be|has|have|had|will|can|must|needs?|costs?|takes?|gets?|makes?|requires?|equals?|contains?"
     rf"|weighs?|holds?|about|around|altogether|total|only|just|exactly|the|then|thus|[A-Z]{{3}})\b)[a-z]{{3,}}\s+{_FILL}\Z"
 )
+_GIVES = re.compile(
+    rf"(?:\A\W*(?:(?:so|thus|then),?\s+)?(?:\w+ing\b[^.;:,]{{1,80}}|this|that|which)\s(?:gives|yields|leaves|makes|results\s+in)(?:\s+(?:us|you|me))?"
+    rf"|\A\W*(?:when|if|by|after|since|because|as|with|dividing|sharing)\b[^.;:]{{1,120}},\s+"
+    rf"(?:(?:we|you|I)\s+(?:get|obtain|have|find)|there\s+are|(?:each|every)\s+\w+\s+(?:gets|receives))){_FILL}\Z",
+    re.I,
+)
 _WOULD_BE = re.compile(rf"\b(?:would|might|may|could)\s+(?:\w+\s+)?be{_FILL}\Z", re.I)
 _WILL_BE = re.compile(rf"\b(?:will|shall)\s+(?:\w+\s+)?be{_FILL}\Z", re.I)
 _OTHER_TIME = re.compile(
@@ -193,7 +199,7 @@ def _is_stated(text: str, last: Numeral, head: str, before: str, others: Sequenc
         if len(others) == 1 and _ACTION.match(before, so):
             return _LEFT.match(_rest_of_sentence(text, last.end)) is not None
         return _BETWEEN.search(before, so) is None
-    if CORRECTED_TO.search(before):
+    if CORRECTED_TO.search(before) or _GIVES.search(head):
         return True
     if _BOLD.search(before) and _BOLD_END.match(text, last.end):
         return not any(_has_before(_BOLD, text, number) for number in others)
@@ -270,8 +276,18 @@ def _is_bare_line(text: str, number: Numeral) -> bool:
     return line_start > 0 and _BARE.fullmatch(rest_of_line) is not None
 
 
+_QUANTITY_IS = re.compile(  # the remainder when 47 is divided by 6 is
+    r"(?:\A|\b(?:so|thus|therefore|hence),?\s+)\W*(?:the|its|our|this)\s+(?:[a-z-]+\s+){0,3}?(?:remainder|quotient|sum|difference|product|result|value|total|average|mean|area"
+    r"|volume|perimeter|number|amount|probability|answer|price|cost|distance|time|rate)(?:\s+of\s+[^.,;:=]{1,60}?)?\s+(?:when|if|after|as|for|given|considering)\s+"
+    rf"[^,;:=.]{{1,80}}\s(?:is|are|equals|would\s+be|will\s+be){_FILL}\Z",
+    re.I,
+)
+
+
 def _subordinate(head: str) -> int | None:
     """Return the offset of a subordinate clause that continues to the end of a sentence's head."""
+    if _QUANTITY_IS.search(head):
+        return None
     for match in _SUBORDINATE.finditer(head):
         is_first = not re.search(r"\w", head[: match.start()])
         if not (is_first and re.search(r",\s", head[match.end() :])):

@@ -388,3 +388,26 @@ def test_a_score_that_another_number_follows_is_no_verdict(text: str) -> None:
 )
 def test_a_score_before_counts_and_lists_is_read(text: str) -> None:
     assert built().read(Reply(text, "stop")) == 8
+
+
+@pytest.mark.parametrize(
+    ("rest", "number"),
+    [
+        ("The scale is 1 (lowest) to 10 (highest).", 4),
+        ("(1 = lowest, 10 = highest)", 4),
+        ("Scores range from 1 to 10.", 4),
+        ("Note: 1 is the worst and 10 the best.", 4),
+        ("Maximum score: 10", 4),
+        ("The maximum is 10.", 4),
+        ("Score: 7", 7),
+        ("The second paragraph: Score: 7", None),
+        ("That is for last year. This year: 7", None),
+        ("That is for last year. This year: seven", None),
+        ("It rose from 1 to 10 after the revision to 7.", None),
+    ],
+)
+def test_a_repeated_scale_is_no_score_and_a_score_of_a_part_decides_nothing(
+    rest: str, number: float | None
+) -> None:
+    judge = built(pattern=r"score: (\d+)")
+    assert judge.read(Reply(f"Score: 4\n\n{rest}", "stop")) == number

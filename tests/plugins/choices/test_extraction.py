@@ -957,3 +957,85 @@ def test_a_doubt_as_the_last_statement_is_no_choice(doubt: str) -> None:
     with pytest.raises(Unparseable):
         CITIES.read(f"Answer: A\n\n{doubt}")
     assert CITIES.read(f"{doubt} But the answer is A.") == "A"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "B) Paris",
+        "**B) Paris**",
+        "(B) Paris",
+        "Answer: B. Paris",
+        "The answer is B (Paris).",
+        "The answer is Paris (B).",
+        "Option B: Paris",
+        "**B**: Paris is the capital",
+        'B) "Paris"',
+        "B is correct: Paris.",
+        "B) Paris is the right answer.",
+        "Answer: B\nParis",
+        "The answer is B (Paris, the capital of France).",
+        "The correct option is B, Paris, the capital.",
+        "答案是B，Paris。",
+        "\\boxed{B. Paris}",
+        "<answer>B. Paris</answer>",
+    ],
+)
+def test_a_letter_beside_the_text_of_another_option_chooses_nothing(reply: str) -> None:
+    with pytest.raises(Unparseable):
+        ChoiceExtraction(CHOICES).read(reply)
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "A common mistake is to choose A.",
+        "A naive reader would say the answer is A.",
+        "It's easy to think the answer is A.",
+        "Intuition suggests that the answer is A.",
+        "According to some sources, the answer is A.",
+        "My colleague believes the answer is A.",
+        "ChatGPT told me the answer is A.",
+        "I was tempted to say that the answer is A.",
+        "The answer is A, according to some.",
+        "A is often chosen by people who think of France.",
+        "Don't fall for A!",
+        "Nobody would say that the answer is A.",
+        "I was going to say A.",
+    ],
+)
+def test_what_others_choose_is_no_choice_before_or_after(remark: str) -> None:
+    parser = ChoiceExtraction(CHOICES)
+    for text in (
+        f"The answer is B. {remark}",
+        f"Final answer: B\n\n{remark}",
+        f"{remark}\n\nFinal answer: B",
+    ):
+        assert parser.read(text) == "B", text
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "The obvious answer is A.",
+        "In the old edition, the answer is A.",
+        "Rumor has it that the answer is A.",
+    ],
+)
+def test_an_announcement_that_may_be_anothers_never_wins(remark: str) -> None:
+    try:
+        letter = ChoiceExtraction(CHOICES).read(f"The answer is B. {remark}")
+    except Unparseable:
+        return
+    assert letter == "B"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "The answer is A. That is for last year. This year: B",
+        "Answer: A\nThat was for last year. For this year: B",
+    ],
+)
+def test_an_answer_for_another_time_is_replaced(reply: str) -> None:
+    assert ChoiceExtraction(CHOICES).read(reply) == "B"

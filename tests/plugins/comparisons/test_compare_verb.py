@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import QUICK, harness, mistake, on
+from tests.cli.command import QUICK, begun, harness, mistake, on
 from tests.rows import WORDS
 
 
@@ -265,3 +265,42 @@ def test_a_run_of_an_evaluation_without_a_folder_is_named(
     caplog.clear()
     assert harness("table", "eval", env=on(tmp_path)).returncode == 0
     assert not caplog.messages
+
+
+def test_a_copy_in_the_place_of_a_variant_is_no_run_of_it(tmp_path: Path) -> None:
+    variants = "variants={good: {model.accuracy: 1.0}, bad: {model.accuracy: 0.0}}"
+    assert harness(*QUICK, "q", "-o", variants, env=on(tmp_path)).returncode == 0
+    shutil.rmtree(tmp_path / "q.bad")
+    shutil.copytree(tmp_path / "q.good", tmp_path / "q.bad")
+    gate = ("check", "q", "--min", "pass_rate=0.5")
+    assert "q.bad has not been run" in mistake(harness(*gate, env=on(tmp_path)))
+
+
+def test_variants_that_were_scored_with_two_versions_of_a_check_are_named_by_all_readers(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A session that scores the variants again was killed between two of them."""
+    file, code, runs = tmp_path / "q.yaml", tmp_path / "mine.py", tmp_path / "runs"
+    code.write_text("def mine(text):\n    return 'answer' in text\n")
+    rows = json.dumps([{"prompt": f"Q {number}", "target": "answer"} for number in range(8)])
+    file.write_text(
+        f"task: {{rows: {rows}, checks: [./mine.py]}}\nmodel: simulated/0.5\n"
+        "variants: {a: {seed: 1}, b: {seed: 2}}\n"
+    )
+    assert harness("run", file, env=on(runs)).returncode == 0
+    shutil.copytree(runs / "q.b", tmp_path / "before")
+    code.write_text("def mine(text):\n    return True\n")
+    assert begun("run", file, "--rescore", env=on(runs)).ended().returncode == 0
+    gate = ("check", "q", "--min", "pass_rate=0", "--too-few", "pass")
+    assert harness(*gate, env=on(runs)).returncode == 0
+    shutil.rmtree(runs / "q.b")
+    shutil.copytree(tmp_path / "before", runs / "q.b")
+    problem = "q.a and q.b were made or scored with different versions of ./mine.py"
+    assert f"{problem}. Run the file" in " ".join(mistake(harness(*gate, env=on(runs))).split())
+    exported = ("export", "q", "--output", tmp_path / "x.csv")
+    for reader in (("show", "q"), ("table", "q"), ("compare", "q"), ("matrix", "q"), exported):
+        caplog.clear()
+        assert harness(*reader, env=on(runs)).returncode == 0
+        assert [text for text in caplog.messages if problem in text], reader
+    assert begun("run", file, "--rescore", env=on(runs)).ended().returncode == 0
+    assert harness(*gate, env=on(runs)).returncode == 0

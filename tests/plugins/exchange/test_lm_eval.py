@@ -186,3 +186,26 @@ def test_samples_that_were_cut_are_imported_as_incomplete(
     folder, _ = imported(path)
     assert folder.progress() == (not n_missing, 2 + n_missing)
     assert measure(folder).complete == (not n_missing)
+
+
+@pytest.mark.parametrize(
+    ("results", "said"),
+    [
+        ({"results": {"sums": {"exact_match,none": 0.9}}}, "0.5000 in the samples, and 0.9000 in"),
+        ({"results": {"sums": {"exact_match": 0.9}}}, "0.5000 in the samples, and 0.9000 in"),
+        ({"n-samples": {"sums": {"effective": 1}}}, "the results say that 1 were evaluated"),
+        ({"results": {"sums": {"exact_match,none": 0.50001}}}, ""),
+        ({"results": {"sums": {"exact_match,none": "N/A"}}}, ""),
+        ({"results": [1], "n-samples": {"sums": {"effective": 2}}}, ""),
+    ],
+)
+def test_results_that_contradict_their_samples_are_marked(
+    tmp_path: Path, results: dict[str, Any], said: str
+) -> None:
+    lines = [line(0), line(1, exact_match=0.0)]
+    path = file(tmp_path / "samples_sums_2026-01-02T03-04-05.678.jsonl", *lines)
+    (tmp_path / "results_2026-01-02T03-04-05.678.json").write_text(json.dumps(results))
+    assert [said in note for note in read_lm_eval(path).notes] == [True] * bool(said)
+    folder, _ = imported(path)
+    cautions = measure(folder).cautions
+    assert [said in caution for caution in cautions] == [True] * bool(said)

@@ -111,3 +111,21 @@ def test_mistakes(sheet: list[dict[str, str]], environment: dict[str, str], tmp_
     empty = labelled(tmp_path / "all.csv", sheet)
     other.write_text(harness(*draw, env=environment).stdout)
     assert "no labelled failure in common" in mistake(harness("errors", "tally", empty, str(other)))
+
+
+def test_rows_that_were_pasted_twice_count_once(
+    sheet: list[dict[str, str]], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = labelled(tmp_path / "first.csv", sheet)
+    once = harness("errors", "tally", path, "--format", "json")
+    text = Path(path).read_text()
+    rows = list(csv.reader(io.StringIO(text)))
+    with Path(path).open("a", newline="") as file:
+        csv.writer(file).writerows(rows[1:4])
+    twice = harness("errors", "tally", path, "--format", "json")
+    assert twice.stdout == once.stdout
+    assert "has 3 rows twice: each counts once" in caplog.messages[-1]
+    rows[1][rows[0].index("error")] = "something else"
+    with Path(path).open("a", newline="") as file:
+        csv.writer(file).writerows(rows[1:2])
+    assert "labels a failure twice, and differently" in mistake(harness("errors", "tally", path))

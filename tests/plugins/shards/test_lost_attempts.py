@@ -44,6 +44,8 @@ def test_lost_attempts_of_a_merged_run_are_not_paid_again(
             ended = harness(*command, "--shard", shard, env=env)
             assert ended.returncode == 0, ended.stderr
         assert harness("merge", "mine", env=env).returncode == 0
+        metrics = tmp_path / "runs" / "mine" / "metrics.json"
+        before = json.loads(metrics.read_bytes())
         paid = server.stats().requests
         attempts = tmp_path / "runs" / "mine" / "attempts.jsonl"
         lines = attempts.read_bytes().splitlines(keepends=True)
@@ -52,3 +54,23 @@ def test_lost_attempts_of_a_merged_run_are_not_paid_again(
         assert ended.returncode == 0, ended.stderr
         assert len(attempts.read_bytes().splitlines()) == len(lines)
         assert server.stats().requests == paid
+        after = json.loads(metrics.read_bytes())
+        for key in ("n_calls", "n_cached_calls", "paid_usd"):  # of the shards, so of the run
+            assert after[key] == before[key]
+
+
+def test_a_variant_of_which_all_shards_are_lost_is_named(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    variants = ("-o", "variants={good: {}, bad: {model.accuracy: 0.1}}")
+    for shard in ("1/2", "2/2"):
+        ended = harness(*QUICK, "q", *variants, "--shard", shard, env=on(runs))
+        assert ended.returncode == 0, ended.stderr
+    for number in (1, 2):
+        (runs / f"q-{number}of2.bad").rename(tmp_path / f"{number}")
+    said = mistake(harness("merge", "q", env=on(runs)))
+    assert "All shards of 'q.bad' are missing" in said
+    assert not (runs / "q.good").exists()
+    for number in (1, 2):
+        (tmp_path / f"{number}").rename(runs / f"q-{number}of2.bad")
+    assert harness("merge", "q", env=on(runs)).returncode == 0
+    assert harness("check", "q", "--min", "pass_rate=0", env=on(runs)).returncode == 0

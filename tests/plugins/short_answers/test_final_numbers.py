@@ -407,3 +407,9 @@ def test_a_stated_number_is_read_beside_a_reason_or_a_question(reply: str) -> No
 def test_a_reason_that_concludes_otherwise_leaves_no_number(reply: str) -> None:
     with pytest.raises(Unparseable):
         read_number(reply, "last")
+
+
+def test_many_blank_lines_are_as_one() -> None:
+    text = "The answer is 8." + "\n \n" * 30_000
+    assert read_number(text, "last") == 8
+    assert read_number(f"{text}Check: 4 + 4 = 8", "last") == 8

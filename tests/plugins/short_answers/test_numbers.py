@@ -516,7 +516,7 @@ LAST_NUMBERS = [
     ("It is 3 + \\(x = 72\\)", "72"),
     ("**72**\n\n*(Verified: 72 ÷ 6 = 12)*", UNREADABLE),
     ("72\n\nExplanation: 48 + 24 = 72, where 24 is half of 48.", "72"),
-    ("So x = 10.\n\nCheck: 10 + 5 = 15 ✓.", UNREADABLE),
+    ("So x = 10.\n\nCheck: 10 + 5 = 15 ✓.", "10"),
     ("So x = 10.\n\nCheck: 10 + 5 = 15 ✓.\n\nAll 16 of them.", UNREADABLE),
     ("Check: 10 + 62 = 72", "72"),
     ("72 is bigger than 70.", UNREADABLE),

@@ -8,15 +8,7 @@ from harness.plugins.short_answers.final_numbers import read_number
 # Each reply answers with 35, or with several numbers, and says something about another one.
 CHECKED_AFTERWARDS = [
     "x = 35. Plugging it in: 2·35+10 = 80.",
-    "So the total is 35 apples.\n\nTo check: 35 - 15 = 20.",
-    "The exponent is 7. Indeed, 2^7 = 128",
-    "x = 35\n\nWe can verify: 2*35 + 10 = 80",
-    "x = 35. We can confirm this: 2·35 + 10 = 80.",
-    "x = 35. This satisfies the equation, as 2·35 + 10 = 80.",
-    "x = 35; to verify, 2(35)+10 = 80",
     "x = 35, which checks out: 70 + 10 = 80",
-    "He has 35 left. Proof: 35 + 15 = 50.",
-    "The total is 35. Testing: 35 - 15 = 20.",
     "2x + 10 = 80, that is x = 35\n2·35+10 = 80",
     "Tom had 50 and gave 15 away. He has 35 left. 35 + 15 = 50.",
     "There are 35 apples. 35 + 15 = 50, which matches the original amount.",
@@ -160,3 +152,70 @@ def test_what_others_are_said_to_answer_is_no_answer(remark: str) -> None:
 @pytest.mark.parametrize("reply", ["As I said, the answer is 15.", "I claim the answer is 15."])
 def test_what_the_reply_itself_says_is_its_answer(reply: str) -> None:
     assert read_number(reply, "last") == 15
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "So the total is 35 apples.\n\nTo check: 35 - 15 = 20.",
+        "x = 35\n\nWe can verify: 2*35 + 10 = 80",
+        "x = 35. We can confirm this: 2·35 + 10 = 80.",
+        "x = 35. This satisfies the equation, as 2·35 + 10 = 80.",
+        "x = 35; to verify, 2(35)+10 = 80",
+        "He has 35 left. Proof: 35 + 15 = 50.",
+        "The total is 35. Testing: 35 - 15 = 20.",
+        "x = 35\n\nCheck: 2*35 + 10 = 80. ✓",
+        "x = 35\n\n**Check:** 2(35) + 10 = 70 + 10 = 80 ✓",
+        "x = 35\n\n*Verification:* 2 × 35 + 10 = 80, which matches the equation.",
+        "**x = 35**\n\nYou can verify this by substituting back: 2(35) + 10 = 80.",
+    ],
+)
+def test_a_proof_of_the_number_before_it_changes_nothing(reply: str) -> None:
+    assert read_number(reply, "last") == 35
+    with pytest.raises(Unparseable):
+        read_number(f"{reply}\n\nThe other 26 are gone.", "last")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "The remainder when 87 is divided by 45 is 42.",
+        "So the sum of all numbers after 3 is removed is 42.",
+        "When 8 is subtracted from 50, we get 42.",
+        "If you subtract 8 from 50, you get 42.",
+        "Subtracting 8 from 50 gives 42.",
+        "Since each box has 6 eggs and there are 7 boxes, there are 42 eggs.",
+        "Dividing 126 by 3, each person gets 42 candies.",
+        "He had 50 apples and ate 8. That leaves 42 apples.",
+        "The answer is 42.\n\nThis took 3 steps.",
+        "**Final Answer: 42**\n\n---\n\nI solved this in 3 steps: setup, solution and check.",
+        "Answer: 42\n\nGenerated in 2 seconds.",
+        "✅ **Final answer: 42**\n\nWant me to explain step 2 in more detail?",
+        "### Answer: 42\n\n> Tip: always check units (1 h = 60 min).",
+        "**Answer:** 42\n\n*Note: rounded to 2 decimals*",
+        "**42**\n\nLet me know if you'd like to see the 3 steps!",
+        "The answer is 42. Some would say 15.",
+        "So she paid $42.\n\n**Alternative Answer:**\nThe total is $42.",
+        "```python\nresult = 6 * 7\n```\n\nThis will output `42`, as 6 * 7 = 42.",
+        "The answer is 42. A common mistake is to answer 15.",
+    ],
+)
+def test_the_number_of_a_natural_reply_is_read(reply: str) -> None:
+    assert read_number(reply, "last") == 42
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "The boys got 5 when Tom was 6.",
+        "Tom has 50 apples and gives 42 to Ann.",
+        "**Total: $42**\n\nHere's the breakdown:\n- 3 shirts × $10 = $30\n- 1 hat = $12",
+        "Anna is 42 years old.\n\n(Ben is 40.)",
+        "Tom has 35 apples. Substituting: 35 + 15 = 50",
+        "5\n\nIn the old edition, the answer is 15.",
+        "2 + 3 = 5. The user says the answer is 15.",
+    ],
+)
+def test_a_number_that_may_be_no_result_is_not_read(reply: str) -> None:
+    with pytest.raises(Unparseable):
+        read_number(reply, "last")

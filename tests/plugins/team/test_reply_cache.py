@@ -77,8 +77,8 @@ async def test_a_reply_of_the_team_is_saved_here_too(url: str, tmp_path: Path) -
     with machine(tmp_path / "b", url) as b:
         assert b.get(KEY) is None
         assert await b.fetch(KEY) == Reply("hi", "stop")
-        assert b.was_paid(KEY, "run")
-        assert not b.was_paid(KEY, "another")
+        assert b.was_paid(KEY, ["run"])
+        assert not b.was_paid(KEY, ["another"])
     with ReplyCache(tmp_path / "b" / "replies.sqlite") as alone:
         assert alone.get(KEY) == Reply("hi", "stop")
 
@@ -375,7 +375,7 @@ def test_a_machine_alone_imports_no_client_of_the_database(tmp_path: Path) -> No
     script = """
         import sys
         from harness.config.settings import Settings
-        from harness.engine.session import open_cache
+        from harness.engine.replies import open_cache
         open_cache(Settings()).close()
         print([name for name in sys.modules if "psycopg" in name or "team.database" in name])
     """

@@ -52,6 +52,9 @@ DIVIDER = "******"
 FENCES = ("```json", "```Json", "```JSON", "```")  # prefixes that are removed from JSON, once each
 
 QUOTES = ('""', "\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}", "「」")
+COMMAS = (  # ASCII, Arabic, Ethiopic, Armenian, ideographic, and their forms
+    ",\u060c\u1363\u055d\u3001\uff0c\uff64\ufe50\ufe51\ufe10\ufe11"
+)
 SEED = 0  # of every identification of a language, which draws at random from a text's parts
 CHINESE_OR_JAPANESE = ("zh-cn", "zh-tw", "ja")  # langdetect's codes
 
@@ -310,9 +313,13 @@ def quotation(text: str, *, corrected: bool = False, multilingual: bool = False)
 
 
 @CHECKS("punctuation:no_comma")
-def no_comma(text: str) -> None:
-    """Check that the text contains no comma."""
-    require_count(text.count(","), 0, "commas", "none")
+def no_comma(text: str, *, corrected: bool = False) -> None:
+    """Check that the text contains no comma.
+
+    The corrected check also counts the commas of other scripts.
+    """
+    commas = COMMAS if corrected else ","
+    require_count(sum(map(text.count, commas)), 0, "commas", "none")
 
 
 @CHECKS("change_case:english_capital")

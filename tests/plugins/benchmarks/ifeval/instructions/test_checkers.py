@@ -60,6 +60,14 @@ def test_official_verdicts_on_other_scripts_have_a_warning() -> None:
     assert comma.check("我喜欢机器学习。", NO_ROW).details == {}
 
 
+@pytest.mark.parametrize("comma", "，、،､﹐՝")
+def test_the_corrected_check_knows_the_commas_of_other_scripts(comma: str) -> None:
+    text = f"猫{comma} 狗"
+    for verdicts, passed in (("official", True), ("corrected", False)):
+        checker = kind("checkers").build("ifeval:punctuation/no_comma", {"verdicts": verdicts})
+        assert checker.check(text, NO_ROW).passed is passed
+
+
 def test_a_slow_pattern_gives_no_verdict() -> None:
     checker = kind("checkers").build("ifeval:keywords/existence", {"keywords": ["(a|a)*$"]})
     assert checker.check("a" * 60 + "b", NO_ROW).value is None

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from harness.config.settings import Settings
-from harness.engine.session import open_cache, recorded_replies, replies_path
+from harness.engine.replies import open_cache, recorded_replies, replies_path
 from harness.plugins.mock.server import MockServer
 from harness.records import Reply
 from tests.cli.command import harness
