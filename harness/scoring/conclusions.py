@@ -6,8 +6,6 @@ An earlier statement never stands in for a last one that is not valid.
 
 >>> [statement.text for statement in statements("The answer is A. Correction: B")]
 ['A', 'B']
->>> unquoted('It says "Answer: yes". Answer: `no`')
-'It says  … . Answer: no'
 """
 
 from __future__ import annotations
@@ -308,7 +306,7 @@ def statements(text: str, announced: re.Pattern[str] = ANSWER) -> list[Statement
             binding = has_colon or _NAME.match(stated) is not None
         in_order.append(Statement(match.end(), stated, True, binding))
     for match in _CONCLUDED.finditer(text):
-        clause = _before(text, match.start())
+        clause = text_before(text, match.start())
         if _WITHDRAWN.search(clause) or _WITHDRAWN_CONCLUSION.search(clause):
             continue
         if _CONDITIONALLY.search(match[0]) and _hypothesis(text, match.start()):
@@ -324,7 +322,7 @@ def statements(text: str, announced: re.Pattern[str] = ANSWER) -> list[Statement
 def is_aside(text: str, announcement: re.Match[str]) -> bool:
     """Return whether an announcement is of an answer that the reply does not give."""
     start = announcement.start()
-    clause = _before(text, start)
+    clause = text_before(text, start)
     if _WITHDRAWN.search(clause) or ASIDE.search(clause) or is_quoted(text, start):
         return True
     end = (
@@ -346,7 +344,7 @@ def is_aside(text: str, announcement: re.Match[str]) -> bool:
 
 def is_withdrawn(text: str, start: int) -> bool:
     """Return whether the words before an offset say that what follows is not (or no more) meant."""
-    return _WITHDRAWN.search(_before(text, start)) is not None
+    return _WITHDRAWN.search(text_before(text, start)) is not None
 
 
 def is_quoted(text: str, start: int) -> bool:
@@ -356,7 +354,7 @@ def is_quoted(text: str, start: int) -> bool:
 
 def is_conditional(text: str, start: int) -> bool:
     """Return whether the sentence at an offset states something under a condition only."""
-    before = _before(text, start, LONGEST_SENTENCE)
+    before = text_before(text, start, LONGEST_SENTENCE)
     begin = max(before.rfind(end) for end in (". ", "! ", "? ", "\n")) + 1
     return _CONDITIONAL.search(before[begin:] + _sentence(text, start)) is not None
 
@@ -393,8 +391,8 @@ def is_own(text: str, start: int, earlier: int | None = None) -> bool:
 
     Words that also precede the offset ``earlier`` are such words.
     """
-    words = _before(text, start).split()
-    if words and earlier is not None and words[-1:] == _before(text, earlier).split()[-1:]:
+    words = text_before(text, start).split()
+    if words and earlier is not None and words[-1:] == text_before(text, earlier).split()[-1:]:
         return True
     clauses = _TURN.split(unmarked(_sentence_before(text, start)))
     before = clauses[-1]
@@ -422,7 +420,7 @@ def _unless_remark(sentence: re.Match[str]) -> str:
 
 
 def _sentence_before(text: str, end: int) -> str:
-    before = _before(text, end, LONGEST_SENTENCE)
+    before = text_before(text, end, LONGEST_SENTENCE)
     starts = [match.end() for match in _SENTENCE_BREAK.finditer(before)]
     return before[starts[-1] :] if starts else before
 
@@ -437,10 +435,11 @@ def _hypothesis(text: str, start: int) -> re.Match[str] | None:
 
     An example is "If it were red, …".
     """
-    return _HYPOTHETICAL.search(_before(text, start, LONGEST_SENTENCE))
+    return _HYPOTHETICAL.search(text_before(text, start, LONGEST_SENTENCE))
 
 
-def _before(text: str, end: int, length: int = LONGEST_CLAUSE) -> str:
+def text_before(text: str, end: int, length: int = LONGEST_CLAUSE) -> str:
+    """Return at most ``length`` characters of a text before an offset."""
     return text[max(0, end - length) : end]
 
 
@@ -639,7 +638,7 @@ def is_denied(text: str, start: int, end: int) -> bool:
     """
     if _DENIED_AFTER.match(text, end):
         return True
-    return _DENIED_BEFORE.search(_before(text, start, LONGEST_SENTENCE)) is not None
+    return _DENIED_BEFORE.search(text_before(text, start, LONGEST_SENTENCE)) is not None
 
 
 def first_turn(text: str, has_answer: Callable[[str], bool]) -> str:
@@ -724,12 +723,14 @@ def is_mentioned(text: str, start: int, end: int) -> bool:
         rest_of_line = text[line_start : match.start()] + text[match.end() : line_end]
         if match.start() < start and end <= match.end() and re.search(r"\w", rest_of_line):
             return True
-    return ASIDE.search(unmarked(_before(text, start))) is not None or is_remark(text, start, end)
+    return ASIDE.search(unmarked(text_before(text, start))) is not None or is_remark(
+        text, start, end
+    )
 
 
 def is_limit(text: str, start: int) -> bool:
     """Return whether the words before a label make it one of what can be, not of what is."""
-    return _LIMIT.search(unmarked(_before(text, start))) is not None
+    return _LIMIT.search(unmarked(text_before(text, start))) is not None
 
 
 def is_superseded(text: str, start: int, end: int, answer: str) -> bool:
@@ -741,7 +742,7 @@ def is_superseded(text: str, start: int, end: int, answer: str) -> bool:
         end: The end of the announcement of the answer.
         answer: The answer. An announcement that repeats it does not supersede it.
     """
-    clause = unmarked(_before(text, start))
+    clause = unmarked(text_before(text, start))
     if is_quoted(text, start) or _WITHDRAWN.search(clause) or _MENTIONING.search(clause):
         return True
     if is_retracted(text, end) or _IN_QUESTION.match(text, end):
@@ -815,100 +816,3 @@ def _is_relabelled(text: str, label: str, end: int, answer: str) -> bool:
         if not is_repeated and not is_mentioned(plain_text, *statement.span("label")):
             return True
     return False
-
-
-# Quotations: which texts a reply quotes, and which it states itself
-
-MOST_QUOTATIONS = 1_000  # any further quotations in a reply are not its own statements
-
-_QUOTATION = re.compile(
-    r"(?P<block>^[ \t]*>[^\n]*(?:\n[ \t]*>[^\n]*)*)"
-    r"|(?P<fence>`{3,}+(?P<fenced>.*?)(?:`{3,}+|\Z))"
-    r"|[\[(][^\[\]()\n:]{0,400}[\])]|\{\s*\"[^{}]*\}|\[[^\[\].:]{0,400}(?:\]|\Z)"  # lists and JSON
-    r"|(?P<inline>``[^`\n]+?''|(?P<ticks>`{1,2})[^`]+(?P=ticks)"
-    r"|(?<!\w)\"[^\"]+\"(?!\w)|(?<!\w)[“”„‟](?=\S)[^“”„‟]+[“”‟]|(?<!\w)[«»][^«»]+[«»]"
-    r"|(?<!\w)[\u2039\u203a][^\u2039\u203a]+[\u2039\u203a]"
-    r"|「[^「」]+」|『[^『』]+』|《[^《》]+》"
-    r"|(?<!\w)[\u2018\u201a'](?!\s)(?:[^'\u2019\u2018\n]|(?<=\w)['\u2019](?=\w))+['\u2019](?!\w))",
-    re.M | re.S,
-)
-_INFO = re.compile(r"\w*[ \t]*\n")  # the language after an opening fence
-_QUOTE_MARK = re.compile(r"^[ \t]*>[ \t]?", re.M)
-_QUOTING = re.compile(
-    r"\b(?:sa(?:y|ys|id|ying)|claim\w*|stat(?:es|ed|ing)|contain\w*|includ\w*|read(?:s|ing)?"
-    r"|w(?:rites?|rote|ritten)|quot\w+|has|had|having|with|ends?|ended|ending|beg[iau]n\w*|start\w*"
-    r"|t(?:ells?|old)|asks?|asked|instruct\w*|tr(?:y|ies|ied)|attempt\w*|inject\w*|add(?:s|ed)?"
-    r"|insert\w*|append\w*|print\w*|repeat\w*|requir\w*|demand\w*|want\w*|expect\w*|phrase\w*"
-    r"|example|such|format|e\.g|instead|than|dit|sagt|dice|contient|enthält|contiene)\b"
-    r"|说|写|包含|言",
-    re.I,
-)
-_CLAUSE_END = re.compile(r"[.;!?,]\s|[。\uff0c\uff1b]|\b(?:and|so|but)\b")
-_LINE_END = re.compile(r"[\s.,;!?*_)。]*(?:\n|\Z)")
-_OPTION_LABEL = re.compile(r"(?<!\w)[A-Z](?:[).]|\s?[:\u2013\u2014-])[*_]*[ \t]?\Z")
-_HEADING = re.compile(
-    r"(?:^|[.!?]\s)(?:my\s+|the\s+)?(?:final|result|list|output|conclusion|evaluation|assessment)"
-    r"[\w ]{0,20}:\Z",
-    re.I,
-)
-_COMPLETE = (":", "\uff1a", ".", "!", "?", "。")
-
-
-def unquoted(text: str) -> str:
-    """Return text with "…" in place of quotations: in quotation marks, code or block quotes.
-
-    Marks around what the text itself states are dropped instead, as around a whole line or after
-    "the answer is".
-    """
-    pieces = []
-    end = 0
-    for number, match in enumerate(_QUOTATION.finditer(text)):
-        if match["block"]:
-            content = _QUOTE_MARK.sub("", match[0])
-        elif match["fence"]:
-            content = _INFO.sub("", match["fenced"], count=1).strip("\n")
-        elif match["inline"]:
-            content = match[0].strip("`") if match["ticks"] else match[0][1:-1]
-        else:
-            continue
-        pieces.append(text[end : match.start()])
-        stated = number < MOST_QUOTATIONS and _states_quotation(text, match, content)
-        pieces.append(content if stated else " … ")
-        end = match.end()
-    return "".join([*pieces, text[end:]])
-
-
-def _states_quotation(text: str, quotation: re.Match[str], content: str) -> bool:
-    """Return whether the text states what a quotation contains, rather than quoting it."""
-    before = _before(text, quotation.start(), LONGEST_INTRODUCTION)
-    if _OPTION_LABEL.search(before):
-        return True
-    line = before.rpartition("\n")[2]
-    starts_line = not line.strip(" \t*_#-")
-    introduction = line
-    if starts_line:
-        introduction = before[: len(before) - len(line)].strip().rpartition("\n")[2]
-    introduction = introduction.strip(" \t*_")
-    last_clause = _CLAUSE_END.split(introduction.rstrip(":\uff1a,.;!? "))[-1]
-    if _QUOTING.search(last_clause):
-        return False
-    if _introduces(introduction) and not _all_statements(content):
-        return True
-    if not starts_line or _LINE_END.match(text, quotation.end()) is None:
-        return False
-    if not introduction and not text[quotation.end() :].strip():
-        return True
-    if quotation["block"] or (introduction and not introduction.endswith(_COMPLETE)):
-        return False
-    return not quotation["fence"] or not _all_statements(content)
-
-
-def _introduces(introduction: str) -> bool:
-    """Return whether a text ends in words such as "the answer is" or "final list:"."""
-    if _HEADING.search(introduction):
-        return True
-    return any(statement.start == len(introduction) for statement in _all_statements(introduction))
-
-
-def _all_statements(text: str) -> list[Statement]:
-    return [*statements(text), *statements(text, SCORE)]

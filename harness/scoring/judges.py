@@ -33,7 +33,8 @@ from harness.records import (
     Score,
     TokenLogprob,
 )
-from harness.scoring.conclusions import CROSSES, unquoted, without_struck_out
+from harness.scoring.conclusions import CROSSES, without_struck_out
+from harness.scoring.quotations import unquoted
 
 SATISFIED = 0.5  # lowest probability that counts as yes
 

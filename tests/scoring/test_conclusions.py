@@ -17,8 +17,8 @@ from harness.scoring.conclusions import (
     plain,
     statements,
     undecided,
-    unquoted,
 )
+from harness.scoring.quotations import unquoted
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,9 @@ from harness.scoring.conclusions import (
     plain,
     statements,
     undecided,
-    unquoted,
     without_struck_out,
 )
+from harness.scoring.quotations import unquoted
 from harness.scoring.reasoning import without_reasoning
 
 LETTERS = ascii_uppercase

@@ -19,8 +19,9 @@ def test_every_backend_says_what_it_takes() -> None:
     assert ended.returncode == 0, ended.stderr
     said = words(ended.stdout)
     assert all(name in said for name in kind("backends").names())
-    assert "path text; required" in said
-    assert "accepts extra, max_tokens, stop constrains answers by json_schema features" in said
+    assert "base_url text or null; default null" in said
+    assert "accepts extra, max_tokens, seed, stop, temperature, top_p constrains" in said
+    assert "constrains answers by json_schema features" in said
     assert "features by_instance, conversation, simulated" in said
 
 

@@ -104,7 +104,9 @@ def test_the_shared_cache_is_named_and_checked(
     (url,) = postgres.database("acme")
     monkeypatch.setenv("HARNESS_CACHE_URL", url)
     where = url.partition("@")[2]
-    stats = words(harness("cache", "stats").stdout)
+    ended = harness("cache", "stats")
+    assert ended.returncode == 0, ended.stderr
+    stats = words(ended.stdout)
     assert f"team acme in {where}" in stats
     assert "its replies 0" in stats
     assert harness("run", "configs/quickstart.yaml").returncode == 0

@@ -17,8 +17,9 @@ from typing_extensions import override
 from harness.errors import ConfigError, Unparseable
 from harness.ports import Task
 from harness.records import Instance, Question, Reply, Request, Score
-from harness.scoring.conclusions import has_other_answer, is_quoted, is_reconsidered, unquoted
+from harness.scoring.conclusions import has_other_answer, is_quoted, is_reconsidered
 from harness.scoring.judges import PublishedJudge
+from harness.scoring.quotations import unquoted
 
 RULE = "rule"
 """Key of a rule's verdict in a score's details, if the judge was asked in addition to the rule."""

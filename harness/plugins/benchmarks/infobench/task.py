@@ -31,9 +31,9 @@ from harness.scoring.conclusions import (
     plain,
     statements,
     undecided,
-    unquoted,
 )
 from harness.scoring.judges import PublishedJudge, criteria_scores
+from harness.scoring.quotations import unquoted
 
 PUBLIC = "infobench/infobench.jsonl"  # your copy, in the data folder
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
