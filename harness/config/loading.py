@@ -13,7 +13,7 @@ from harness.config.sections import VARIABLE
 from harness.config.settings import configured_secrets
 from harness.config.validation import key_only, validated
 from harness.config.yaml_text import RefusedYaml, is_plain_text, parse_yaml, read
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, nearest, option
 
 
 def override(tree: dict[str, Any], key: str, value: Any) -> None:
@@ -135,6 +135,9 @@ def expand(
             if section not in raw and isinstance(options, dict):
                 common[section] = {key: "", **options}  # each variant is validated with its own
     _refuse_no_backend(common, path)
+    if "name" in common:
+        remedy = f"A run has the name of its file, or another one with {option('name', 'NAME')}."
+        raise ConfigError(f"{path}: unknown key 'name'.", f"{remedy} A task's name is task.name.")
     base = validated(RunFile, common, path)
     runs: dict[str, RunFile] = {}
     same: dict[str, str] = {}

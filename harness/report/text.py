@@ -62,7 +62,9 @@ def folded(name: str, width: int) -> Text:
 
 
 def number(value: float | None, digits: int = 3, sign: bool = False) -> str:
-    """Format a number with fixed decimals (and a plus sign if ``sign``), or ``n/a`` for None.
+    """Format a number with fixed decimals, or ``n/a`` for None.
+
+    If ``sign``, a number above 0 has a plus sign; 0 has no sign.
 
     A very large or small number has an exponent, except one so small that it is a rounding error.
     A number that would be rounded to 0, 1 or 100 has as many decimals as it takes to differ from
@@ -80,6 +82,8 @@ def number(value: float | None, digits: int = 3, sign: bool = False) -> str:
         differs = abs(abs(value) - exact) > ROUNDING * max(1, exact)
         while differs and round(abs(value), digits) == exact:
             digits += 1
+    if abs(value) <= ROUNDING:
+        plus = ""
     return f"{value:{plus}z.{digits}f}"
 
 

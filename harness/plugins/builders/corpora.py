@@ -15,7 +15,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -75,11 +75,14 @@ class JsonlRows(FileRows):
     def rows(self, is_chosen: Callable[[int], bool] = _every) -> Iterator[tuple[int, Row]]:
         """Yield (number, row) for each wanted line. A string describes an invalid line."""
         for number, line in numbered_lines(self.path):
-            if is_chosen(number):
-                try:
-                    yield number, json_object(line)
-                except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-                    yield number, f"not a JSON object ({error})"
+            if not is_chosen(number):
+                continue
+            row: Row
+            try:
+                row = json_object(line)
+            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+                row = f"not a JSON object ({error})"
+            yield number, row
 
 
 def json_object(line: bytes) -> JsonObject:
@@ -148,8 +151,11 @@ def files_below(
     Raises:
         DataMissing: If there are none.
     """
+    paths: set[Path] = set()
+    for pattern in patterns:
+        paths.update(folder.glob(pattern))
     files = []
-    for path in sorted({path for pattern in patterns for path in folder.glob(pattern)}):
+    for path in sorted(paths):
         is_hidden = any(part[0] == "." for part in path.relative_to(folder).parts)
         if path.is_file() and not is_hidden:
             files.append(path)
@@ -225,11 +231,11 @@ class FileLoader(Loader):
         return (self._document(name) for name in self.names() if name in names)
 
     def _document(self, name: str) -> Document:
-        path = self._root if self._root.is_file() else self._root / name
+        path = self._root
+        if not path.is_file():
+            path /= name
         text, problem = self._text_or_problem(path)
-        printable_name = name.encode(
-            "utf-8", "backslashreplace"
-        ).decode()  # a name may not be UTF-8
+        printable_name = name.encode("utf-8", "backslashreplace").decode()  # it may not be UTF-8
         return Document(printable_name, text, problem=problem)
 
     def _text_or_problem(self, path: Path) -> tuple[str, str]:
@@ -271,18 +277,20 @@ class MarkdownLoader(FileLoader):
 def running_text(markdown: str) -> str:
     """Return the text of a Markdown document's top-level paragraphs, without markup."""
     tokens = _parser().parse(FRONT_MATTER.sub("", markdown))
-    paragraphs = [
-        "".join(map(_words, inline.children or []))
-        for opening, inline in pairwise(tokens)
-        if opening.type == "paragraph_open" and opening.level == 0
-    ]
-    return "\n\n".join(filter(None, map(str.strip, paragraphs)))
+    paragraphs = []
+    for opening, inline in pairwise(tokens):
+        if opening.type == "paragraph_open" and opening.level == 0:
+            words = "".join(map(_words, inline.children or []))
+            paragraphs.append(words.strip())
+    return "\n\n".join(filter(None, paragraphs))
 
 
 def _words(token: Token) -> str:
     if token.type in ("softbreak", "hardbreak"):
         return " "
-    return token.content if token.type in ("text", "code_inline") else ""
+    if token.type in ("text", "code_inline"):
+        return token.content
+    return ""
 
 
 @cache
@@ -300,7 +308,9 @@ class GutenbergLoader(FileLoader):
     ) -> None:
         super().__init__(path, "**/*.txt", encoding, data=data)
         metadata = self._root / METADATA
-        self._books = _books(metadata, language) if metadata.is_file() else {}
+        self._books: dict[str, JsonObject] = {}
+        if metadata.is_file():
+            self._books = _books(metadata, language)
 
     def names(self) -> Iterator[str]:
         """Yield the books' paths, relative to the folder."""
@@ -317,11 +327,11 @@ def _books(metadata: Path, language: str) -> dict[str, JsonObject]:
         rows = msgspec.json.decode(metadata.read_bytes(), type=list[JsonObject])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OSError) as error:
         raise DataInvalid(f"{metadata}: not a list of books ({error}).") from None
-    books: dict[str, JsonObject] = {
-        name: {fact: row[fact] for fact in ("Title", "Author") if fact in row}
-        for row in rows
-        if isinstance(name := row.get("gd-path"), str) and language in (row.get("Language") or [])
-    }
+    books: dict[str, JsonObject] = {}
+    for row in rows:
+        name = row.get("gd-path")
+        if isinstance(name, str) and language in (row.get("Language") or []):
+            books[name] = {fact: row[fact] for fact in ("Title", "Author") if fact in row}
     if not books:
         raise DataInvalid(f"{metadata} has no book in {language}.")
     return books
@@ -329,10 +339,11 @@ def _books(metadata: Path, language: str) -> dict[str, JsonObject]:
 
 def body(text: str) -> str:
     """Return a book's text without Project Gutenberg's header and licence."""
-    begin = BEGIN.search(text)
-    text = text[begin.end() :] if begin else text
-    end = END.search(text)
-    return text[: end.start()] if end else text
+    if begin := BEGIN.search(text):
+        text = text[begin.end() :]
+    if end := END.search(text):
+        text = text[: end.start()]
+    return text
 
 
 class WordListLoader(FileLoader):
@@ -355,7 +366,8 @@ class WordListLoader(FileLoader):
             raise DataInvalid(f"{self._root} is not a word list: {word_list.problem}.")
         words = list(filter(None, map(str.strip, word_list.text.splitlines())))
         for first in range(0, len(words), WORDS_A_DOCUMENT):
-            yield Document(str(first + 1), "\n".join(words[first : first + WORDS_A_DOCUMENT]))
+            part = words[first : first + WORDS_A_DOCUMENT]
+            yield Document(str(first + 1), "\n".join(part))
 
 
 def row_document(name: str, row: Row, column: str) -> Document:
@@ -369,10 +381,12 @@ def row_document(name: str, row: Row, column: str) -> Document:
     if column not in row:
         remedy = nearest(column, map(str, row))
         return Document(name, "", problem=f"has no column {column!r}. {remedy}".strip())
+    about: JsonObject = {}
+    for key, value in row.items():
+        is_short = isinstance(value, str | int) and len(str(value)) <= LONGEST_FACT
+        if key != column and is_short and len(about) < MOST_FACTS:
+            about[key] = value
     text = row[column]
-    others = ((key, value) for key, value in row.items() if key != column)
-    short = (f for f in others if isinstance(f[1], str | int) and len(str(f[1])) <= LONGEST_FACT)
-    about = dict(islice(short, MOST_FACTS))
     if not isinstance(text, str):
         return Document(name, "", about, f"{column!r} is not text")
     if len(text) > LARGEST:
@@ -390,8 +404,9 @@ class RowLoader(Loader):
 
     def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:
         files = files_of(data.place(path), self.format)
-        prefixes = [f"{place}/" for place in range(len(files))] if len(files) > 1 else [""]
-        self._files = dict(zip(prefixes, map(self.format, files), strict=True))
+        self._files = {"": self.format(files[0])}
+        if len(files) > 1:
+            self._files = {f"{place}/": self.format(file) for place, file in enumerate(files)}
         self._column = column
 
     def names(self) -> Iterator[str]:
@@ -449,8 +464,8 @@ def copyright() -> Filter:
     """Drop text with a ©, or with "copyright" as its first word."""
 
     def is_notice(text: str) -> bool:
-        first = text.split(maxsplit=1)[:1]
-        return "©" in text or [w.lower().strip(string.punctuation) for w in first] == ["copyright"]
+        first = "".join(text.split(maxsplit=1)[:1])
+        return "©" in text or first.lower().strip(string.punctuation) == "copyright"
 
     return is_notice
 

@@ -34,12 +34,18 @@ class Draws:
 
     def weighted(self, weights: Mapping[T, int]) -> T:
         """Return a random key of ``weights``, with a probability proportional to its weight."""
-        return self.choice([item for item, weight in weights.items() for _ in range(weight)])
+        pool: list[T] = []
+        for item, weight in weights.items():
+            pool += [item] * weight
+        return self.choice(pool)
 
     def sample(self, items: Sequence[T], size: int) -> list[T]:
         """Return up to ``size`` random items, drawn without replacement, in the order drawn."""
-        left = list(items)
-        return [left.pop(self.integer(0, len(left) - 1)) for _ in range(min(size, len(left)))]
+        remaining = list(items)
+        drawn = []
+        for _ in range(min(size, len(remaining))):
+            drawn.append(remaining.pop(self.integer(0, len(remaining) - 1)))
+        return drawn
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
         """Return all items in random order."""

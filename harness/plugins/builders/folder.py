@@ -27,6 +27,7 @@ from markupsafe import Markup
 import harness
 from harness.datasets.folder import sha256
 from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict, StoreFailed
+from harness.records import JsonObject
 from harness.store.files import replacing
 
 T = TypeVar("T")
@@ -44,7 +45,7 @@ class BuiltFolder:
 
     folder: Path
     instances: int
-    facts: dict[str, Any]
+    facts: JsonObject
     report: str
     resumed: int = 0
 
@@ -81,20 +82,24 @@ def write(
         texts: The content of each other file, by file name.
     """
     encode = msgspec.json.Encoder().encode
-    files = {name: b"".join(encode(row) + b"\n" for row in rows) for name, rows in tables.items()}
-    hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-    files |= {name: text.encode() for name, text in (texts or {}).items()}
+    contents: dict[str, bytes] = {}
+    hashes: dict[str, str] = {}
+    for name, rows in tables.items():
+        contents[name] = b"".join([encode(row) + b"\n" for row in rows])
+        hashes[name] = hashlib.sha256(contents[name]).hexdigest()
+    for name, text in (texts or {}).items():
+        contents[name] = text.encode()
     manifest = {"kind": kind, **facts, "sha256": hashes}
-    files[MANIFEST] = (json.dumps(manifest, indent=2) + "\n").encode()
+    contents[MANIFEST] = (json.dumps(manifest, indent=2) + "\n").encode()
     out = Path(os.path.realpath(out))
-    refuse_other(out, kind, files)
+    refuse_other(out, kind, contents)
     with explained(f"write the benchmark to {out}"):
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as aside:
             new = Path(aside, "new")
             old = Path(aside, "old")
             new.mkdir()
-            for name, content in files.items():
+            for name, content in contents.items():
                 (new / name).write_bytes(content)
             if out.exists():
                 out.rename(old)
@@ -120,7 +125,9 @@ def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
             message = f"{out} is the working directory or one above it"
             remedy = "Name a folder below it, for example --output mine."
             raise RunConflict(f"{message}, and a build replaces a folder.", remedy)
-        names = {path.name for path in out.iterdir()} if out.is_dir() else set()
+        names = set()
+        if out.is_dir():
+            names = {path.name for path in out.iterdir()}
         if not names and not out.is_file():
             return
         remedy = "Name another folder, or move this one away."
@@ -218,8 +225,9 @@ def key_of(*parts: Any) -> str:
 
 def quoted(text: str, longest: int = 600) -> Markup:
     """Return text as a Markdown block quotation, cut to ``longest`` characters."""
-    cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
-    lines = [f"> {inline(line)}" if line else ">" for line in cut.splitlines()]
+    if len(text) > longest:
+        text = f"{text[: longest - 1]}…"
+    lines = [f"> {inline(line)}" if line else ">" for line in text.splitlines()]
     return Markup("\n".join(lines))  # noqa: S704 (escaped)
 
 
@@ -230,11 +238,14 @@ def inline(value: object) -> Markup:
     """
     if isinstance(value, Markup):
         return value
-    text = "-" if value is None else str(value)
-    if isinstance(value, float):
+    if value is None:
+        text = "-"
+    elif isinstance(value, float):
         text = f"{value:.3f}"
     elif isinstance(value, int):
         text = f"{value:,}"
+    else:
+        text = str(value)
     line = " ".join(text.split()).translate(_ESCAPES)
     return Markup("".join(filter(str.isprintable, line)))  # noqa: S704 (escaped)
 

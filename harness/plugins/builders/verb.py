@@ -20,8 +20,8 @@ from harness.plugins.benchmarks.collie.task import read_items
 from harness.plugins.builders import collie as collie_builder
 from harness.plugins.builders import concodeeval as concodeeval_builder
 from harness.plugins.builders.collie.audit import Audited, audit_items
-from harness.plugins.builders.collie.source import find_source
-from harness.plugins.builders.collie.structure import PAPER, find_structures
+from harness.plugins.builders.collie.source import Source, find_source
+from harness.plugins.builders.collie.structure import PAPER, Structure, find_structures
 from harness.plugins.builders.wildifeval import (
     TASKS,
     CurationJob,
@@ -89,14 +89,8 @@ def collie(
     changes = {} if documents is None else {"documents": documents}
     sources = [find_source(place, changes) for place in source]
     chosen = find_structures(structures or [PAPER])
-    available = {level for used_source in sources for level in used_source.levels}
-    left_out = [structure for structure in chosen if structure.level not in available]
-    if left_out and not structures:
-        chosen = [structure for structure in chosen if structure.level in available]
-        names = ", ".join(structure.name for structure in left_out)
-        levels = " or ".join(sorted({structure.level for structure in left_out}))
-        remedy = ": --source words=FILE adds them" if levels == "word" else ""
-        say(f"Skipped {names}: no source has texts of the level {levels}{remedy}")
+    if not structures:
+        chosen = _suitable(chosen, sources)
     with messages.status("Reading") as status:
         built = collie_builder.build(
             collie_builder.Recipe(chosen, sources, seed, targets),
@@ -115,9 +109,24 @@ def collie(
         if about["unreadable"]:
             listed = f"{about['unreadable']:,} of {about['chosen']:,} documents"
             say(f"{about['name']}: {listed} cannot be read (report.md)")
-    resumed = f", {built.resumed} stages of an earlier build" if built.resumed else ""
-    say(f"{built.instances:,} instances in {out}, {perf_counter() - began:.1f} s{resumed}")
+    summary = f"{built.instances:,} instances in {out}, {perf_counter() - began:.1f} s"
+    if built.resumed:
+        summary += f", {built.resumed} stages of an earlier build"
+    say(summary)
     say(f"To run them: task.dataset={out / collie_builder.INSTANCES}")
+
+
+def _suitable(structures: Sequence[Structure], sources: Sequence[Source]) -> list[Structure]:
+    """Return the structures for which a source has texts, and report the others."""
+    levels = set().union(*(source.levels for source in sources))
+    suitable = [structure for structure in structures if structure.level in levels]
+    skipped = [structure for structure in structures if structure.level not in levels]
+    if skipped:
+        names = ", ".join(structure.name for structure in skipped)
+        missing = " or ".join(sorted({structure.level for structure in skipped}))
+        remedy = ": --source words=FILE adds them" if missing == "word" else ""
+        say(f"Skipped {names}: no source has texts of the level {missing}{remedy}")
+    return suitable
 
 
 @build.verb("audit")
@@ -137,28 +146,32 @@ def audit(dataset: Annotated[Path, typer.Argument(metavar="FILE")], jobs: Jobs =
 
 
 def _show_audit(findings: Sequence[Audited]) -> int:
-    wrong = 0
+    n_wrong = 0
     for item in findings:
-        lines = ["the reference answer fails"] if item.passes is False else []
+        lines = []
+        if item.passes is False:
+            lines.append("the reference answer fails")
         lines += item.problems
         lines += [f"no near miss violates: {part}" for part in item.unbroken]
-        lines += [f"duplicates {item.same_as}"] if item.same_as else []
+        if item.same_as:
+            lines.append(f"duplicates {item.same_as}")
         if item.trivial:
             lines.append(f"trivial: {item.share:.0%} of {item.natural} natural texts pass")
-        wrong += item.passes is False or any(p.startswith("contradictory") for p in item.problems)
         for line in lines:
             write(f"{item.id}: {line}")
+        contradicts = any(problem.startswith("contradictory") for problem in item.problems)
+        n_wrong += item.passes is False or contradicts
     passing = [item.passes for item in findings if item.passes is not None]
+    n_near_misses = sum(len(item.near_misses) for item in findings)
+    n_unbroken = sum(bool(item.unbroken) for item in findings)
+    n_problems = sum(bool(item.problems) for item in findings)
+    n_trivial = sum(item.trivial for item in findings)
     write(
-        f"{len(findings):,} instances: "
-        f"{sum(passing):,} of {len(passing):,} reference answers pass, "
-        f"{sum(len(item.near_misses) for item in findings):,} near misses fail, "
-        f"{sum(bool(item.unbroken) for item in findings):,} have a part that no near miss "
-        "violates, "
-        f"{sum(bool(item.problems) for item in findings):,} have problems, "
-        f"{sum(item.trivial for item in findings):,} are trivial."
+        f"{len(findings):,} instances: {sum(passing):,} of {len(passing):,} reference answers "
+        f"pass, {n_near_misses:,} near misses fail, {n_unbroken:,} have a part that no near miss "
+        f"violates, {n_problems:,} have problems, {n_trivial:,} are trivial."
     )
-    return 1 if wrong else 0
+    return 1 if n_wrong else 0
 
 
 @build.verb("wildifeval")
@@ -202,9 +215,11 @@ def wildifeval(
     if report:
         ExactOutput().write(end.built.report)
     for step in end.built.facts["steps"]:
-        removed = ", ".join(f"{n:,} {reason}" for reason, n in step["removed"].items()) or "none"
-        say(f"{step['name']}: {step['left']:,} of {step['before']:,} left ({removed} removed)")
-    if (mark := end.built.facts["mark"]) < LIKELY:
+        removed = ", ".join(f"{n:,} {reason}" for reason, n in step["removed"].items())
+        left = f"{step['left']:,} of {step['before']:,} left"
+        say(f"{step['name']}: {left} ({removed or 'none'} removed)")
+    mark = end.built.facts["mark"]
+    if mark < LIKELY:
         say(
             f"filter.keep={curation.filter.keep} keeps tasks down to a probability of "
             f"{mark:.2f}; set a lower share to keep only those the model is sure of."
@@ -218,15 +233,17 @@ def wildifeval(
 def _show_estimate(job: CurationJob, stages: Sequence[StageEstimate]) -> None:
     rows: list[list[object]] = []
     total: float | None = 0.0
+    n_calls = 0
     for stage in stages:
         model = job.models[stage.stage]
         usage = stage.usage
         cost = model.price.cost(usage) if model.price else None
         total = None if cost is None or total is None else total + cost
-        tokens = usage.input_tokens, usage.output_tokens
+        n_calls += stage.calls
         name = printable(model.section.name or "-")
+        tokens = (usage.input_tokens, usage.output_tokens)
         rows.append([stage.stage, name, stage.calls, *tokens, Cell(cost, usd(cost))])
-    figures = "max. calls", "tokens in (est.)", "tokens out (est.)", "cost (est.)"
+    figures = ["max. calls", "tokens in (est.)", "tokens out (est.)", "cost (est.)"]
     show(table(["stage", Column("model", text=True), *figures], rows))
-    calls = f"At most {sum(stage.calls for stage in stages):,} calls, about {usd(total)}"
-    write(f"{calls}: an upper bound, if no stage removes a task and nothing is cached.")
+    bound = "an upper bound, if no stage removes a task and nothing is cached"
+    write(f"At most {n_calls:,} calls, about {usd(total)}: {bound}.")

@@ -227,18 +227,22 @@ def captions(comparison: RunComparison) -> Iterator[str]:
     weight = f"weighted by {comparison.weight}" if comparison.weight else "each with equal weight"
     yield (
         f"{score_name(options.score)} of {answers_text(options.round)}, run minus baseline, over "
-        f"the instances that both have, {weight}. The statistical units are "
+        f"the instances that both have, {weight}. If the 95% interval includes or touches 0, the "
+        "difference may be chance. The statistical units are "
         f"{units_shown(options.cluster)}. better, worse: number of instances."
     )
     yield from explained(options.score)
     has_several = len(comparison.others) > 1
     n_tested = sum(against.overall.p_value is not None for against in comparison.others)
     if n_tested > 1:
-        yield f"p (Holm): adjusted over the {n_tested} runs."
+        yield (
+            f"p (Holm): p adjusted by Holm's method for testing {n_tested} runs against the "
+            "baseline, of which some may differ by chance."
+        )
     n_groups = sum(len(against.groups) for against in comparison.others)
     if n_groups:
-        how = "BH): adjusted by Benjamini and Hochberg" if has_several else "Holm): adjusted"
-        yield f"p ({how} over all {n_groups} groups."
+        name, method = ("BH", "Benjamini and Hochberg's") if has_several else ("Holm", "Holm's")
+        yield f"p ({name}): p adjusted by {method} method for testing {n_groups} groups."
     if has_several or options.by:
         yield "p and the intervals are not adjusted for the number of rows."
     for against in comparison.others:
@@ -267,12 +271,15 @@ def _shared_line(against: Against, baseline: str) -> Iterator[str]:
         if comparison.shared == comparison.n
         else f"{comparison.shared:,} of {comparison.n:,}"
     )
-    same = f"{against.run} has the same replies as {baseline} for {which} instances"
     if comparison.method != "shared replies":
-        yield f"{same}."
+        yield f"{against.run} has the same replies as {baseline} for {which} instances."
         return
     equal = " No value differs." * (comparison.better + comparison.worse == 0)
-    yield f"No p value of {against.run}: {same}, so these are not independent samples.{equal}"
+    yield (
+        f"{against.run} has no p value: it shares replies with {baseline} for {which} instances, "
+        "because equal requests are paid for once. So the difference is not one between two "
+        f"independent samples.{equal}"
+    )
 
 
 def serious(notes: Iterable[str]) -> list[str]:

@@ -107,6 +107,7 @@ class CrossTable(Struct, frozen=True, kw_only=True):
     rows: list[TableRow]
     sources: list[str]  # the papers that define the figures
     notes: list[str]
+    hint: str = ""  # for the user of a terminal
 
 
 class Layout(NamedTuple):
@@ -173,8 +174,9 @@ def cross_table(
         if run.outside
     ]
     labels = dict.fromkeys(label for _, table in started for label in table.labels())
+    hint = ""
     if options.rows is None and not plan.rows and labels:
-        notes.append(f"One row per group of a label: --rows {' or --rows '.join(labels)}.")
+        hint = f"For a row per group, add --rows {' or --rows '.join(labels)}"
     for number, shown_figure in enumerate(figures):
         column_places = [place for place, column in enumerate(columns) if column.figure == number]
         cells = [row.cells[place] for row in rows for place in column_places]
@@ -194,6 +196,7 @@ def cross_table(
         rows=rows,
         sources=plan.sources,
         notes=list(dict.fromkeys(notes)),
+        hint=hint,
     )
 
 

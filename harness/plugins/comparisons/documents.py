@@ -94,7 +94,8 @@ def _notes(ablation: Ablation) -> list[str]:
     if tested:
         listed = " or ".join(dict.fromkeys(tested))
         notes.append(
-            f"p by {listed}. p (Holm): adjusted over all rows that have one ({len(tested)})."
+            f"p by {listed}. p (Holm): adjusted by Holm's method for testing "
+            f"{count_of(len(tested), 'variant')}."
         )
     unlike = [
         f"{row.variant} {number(100 * row.by_instance, 2, sign=True)}"
@@ -306,10 +307,12 @@ def _matrix_captions(matrix: PairMatrix) -> Iterator[str]:
     methods = dict.fromkeys(TESTS[comparison.method] for comparison in comparisons if comparison.n)
     if methods:
         tested = sum(comparison.p_value is not None for comparison in comparisons)
+        has_stars = any(pair.starred for pair in matrix.pairs)
+        starred = f"; a star marks p below {STARRED}" if has_stars else ""
         yield (
             f"Below the diagonal: p of each pair by {' or '.join(methods)}, over the instances for "
-            f"which both have a value; * p < {STARRED}. Above: p adjusted by Holm's method "
-            f"over all pairs that have one ({tested}); use it when looking for differences."
+            f"which both have a value{starred}. Above it: the same p, adjusted by Holm's method "
+            f"for testing {count_of(tested, 'pair')}. Look for differences there."
         )
     excluded = [sum(filter(None, (c.only_first, c.only_second, c.not_judged))) for c in comparisons]
     if any(excluded):

@@ -25,6 +25,7 @@ CONTENT = "content_sha256"
 FORM = frozenset({"form", "parser", "parser_sha256", "prompt_sha256"})
 FORM_SETTINGS = frozenset({"task.form", "task.parser", "decoding.constraint"})
 
+TEMPLATES = frozenset({"task.prompt", "task.system", "task.feedback"})
 OF_VERDICTS = ("task.checks", "task.extract", "task.gold", "task.on_truncated")
 LONGEST = 60  # characters of a setting's value in a note
 
@@ -94,7 +95,8 @@ def _differing_settings(
     if task_keys:
         yield f"The variants differ in {', '.join(task_keys)}."
     if texts:
-        yield f"They differ in more than the task's options: {', '.join(texts)}."
+        also = "also " if task_keys else ""
+        yield f"The runs {also}differ in {', '.join(texts)}."
 
 
 def _differing_inputs(
@@ -111,6 +113,10 @@ def _differing_inputs(
         inputs -= {"dataset", "dataset_sha256", DOCUMENTS, CONTENT}  # reported elsewhere
         if confounded(baseline, variant):
             inputs.discard("prompt_sha256")
+        if not TEMPLATES.isdisjoint(changed(baseline, variant)):  # these are reported
+            inputs.discard(f"template{HASH}")
+            if baseline.metrics.task not in INPUTS_0_1:
+                inputs.discard(f"prompt{HASH}")
         if variant.name in unlike_runs:
             inputs.discard(f"checks{HASH}")
         if variant.name in same_content and inputs & FORM:

@@ -209,7 +209,10 @@ def table(
         show(suite_document(suite_of(read_runs)), form)
         return
     options = TableOptions(rows=rows, columns=columns, scores=score or [], round=round_)
-    show(cross_table_document(cross_table(read_runs, tables, options)), form)
+    results = cross_table(read_runs, tables, options)
+    show(cross_table_document(results), form)
+    if results.hint and form == "table":
+        say(results.hint)
 
 
 def _joined(documents: Mapping[str, TableDocument]) -> TableDocument:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from math import inf
@@ -200,29 +200,50 @@ def cost_text(cost: EstimateRange | None, models: Iterable[Model] = ()) -> str:
 
 
 def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str], base: str) -> None:
-    """Show each run's plan, the ``missing`` secrets and, for several runs, the totals."""
+    """Show each run's plan, the ``missing`` secrets and, for several runs, the totals.
+
+    What holds for all of several runs is shown once, before the first.
+    """
     plans: list[DryRun] = []
     counted: set[str] = set()  # calls of earlier runs
-    prompts: list[object] = []  # already shown
     for job in jobs:
         plan = estimate_run(job, counted)
         counted |= plan.calls | plan.judged
         plans.append(plan)
+    facts = [_rows(job, plan) for job, plan in zip(jobs, plans, strict=True)]
+    if missing:
+        for rows in facts:
+            rows["not set"] = f"{', '.join(dict.fromkeys(missing))}: needed for a real run"
+    common = _common(facts) if len(jobs) > 1 else {}
+    if common:
+        show_facts({"runs": f"{len(jobs):,}, each with", **common})
+        output.print()
+    prompts: list[object] = []  # already shown
+    for job, plan, rows in zip(jobs, plans, facts, strict=True):
         run = str(job.settings.runs_dir / run_name(base, job.variant.name))
         if job.folder.begun():
             run += " (continued)"
-        rows = {"run": run, **_rows(job, plan)}
-        if missing:
-            rows["not set"] = f"{', '.join(dict.fromkeys(missing))}: needed for a real run"
-        show_facts(rows)
+        own_rows = {name: text for name, text in rows.items() if name not in common}
+        show_facts({"run": run, **own_rows})
         if plan.first not in prompts:
             prompts.append(plan.first)
             for message in plan.first or ():
                 output.print(Text(f"\nfirst prompt ({message.role}):", style="dim"))
                 output.print(inert_text(message.content[:2000]), soft_wrap=True)
+        if len(jobs) > 1:
+            output.print()
     if len(jobs) > 1:
-        output.print()
         show_facts(_totals(jobs, plans), "bold")
+
+
+def _common(facts: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return the facts that all runs have in common."""
+    first, *others = facts
+    common = {}
+    for name, text in first.items():
+        if all(rows.get(name) == text for rows in others):
+            common[name] = text
+    return common
 
 
 def _totals(jobs: Sequence[Job], plans: Sequence[DryRun]) -> dict[str, str]:

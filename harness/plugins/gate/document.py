@@ -18,6 +18,7 @@ _STYLES = {"passed": "green", "failed": "red", "too few to tell": "yellow"}
 
 ALL_CACHED = "ALL REPLIES OF THE MODEL FROM THE CACHE"
 
+_NOT_NEEDED = "-"
 _TOO_FEW = " Too few are judged to tell, whatever max_unjudged allows."
 
 
@@ -83,7 +84,7 @@ def _decision_table(gates: Sequence[Gate]) -> Table:
                 Cell(decision.ci95, _interval(decision)),
                 Cell(decision.bound, bound(decision)),
                 Cell(decision.outcome, style=_STYLES[decision.outcome]),
-                Cell("") if decision.needed is None else decision.needed,
+                Cell(_NOT_NEEDED) if decision.needed is None else decision.needed,
             ]
             rows.append(row)
     return table(columns, rows)
@@ -102,7 +103,10 @@ def _notes(gates: Sequence[Gate]) -> Iterator[str]:
     if any(decision.what not in (COST, COST_PER_SAMPLE) for decision in exact):
         yield "The runs have the same answers, so the score has not changed."
     if any(decision.needed for decision in decisions):
-        yield "needed: instances that decide in 80% of cases if the true value is this one."
+        line = "needed: instances that decide in 80% of cases if the true value is this one."
+        if not all(decision.needed for decision in decisions):
+            line += f" {_NOT_NEEDED}: the run has enough, or the number cannot be estimated."
+        yield line
     for decision in decisions:
         few_clusters = 0 < 10 * decision.n_clusters <= decision.n
         if decision.outcome == "too few to tell" and not decision.group and few_clusters:

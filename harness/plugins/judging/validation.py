@@ -463,19 +463,30 @@ def judges_document(validations: Sequence[JudgeValidation]) -> TableDocument:
     """Build a document that compares several judges with one reference, with a row per judge."""
     first = validations[0]
     rows = []
-    notes = [
-        "Each judge over the criteria that it and the reference decided on. covariance and r: of "
-        "both judges' probabilities of yes; tau-b: of the runs' ranking by the soft score.",
-    ]
+    notes: list[str] = []
+    n_known = 0  # judges whose probabilities are known, and vary
     for validation in validations:
         notes += [note for note in validation.notes if note not in notes]
-        both = (validation.confidence_covariance.mean, validation.confidence_correlation.mean)
+        covariance_mean = validation.confidence_covariance.mean
+        n_known += covariance_mean is not None
+        both = (covariance_mean, validation.confidence_correlation.mean)
         taus = {ranking.score: ranking.tau_b for ranking in validation.rankings}
         accuracy, between, kappa, *sizes = _agreement(validation.agreement)
         row = [validation.judge, accuracy, between, kappa, *both, taus.get("soft"), *sizes]
         rows.append(row)
     tau = TAU if first.rankings else None
+    columns: list[Column | str | None]
     columns = ["judge", "accuracy ± s.e.", "95%", "kappa", "covariance", "r", tau, "n", "abstained"]
+    about = "Each judge over the criteria that it and the reference decided on."
+    if n_known:
+        about += " covariance and r: of both judges' probabilities of yes."
+        if n_known < len(validations):
+            about += " n/a: too few of these probabilities are known, or they do not vary."
+    else:
+        columns[4:6] = [None, None]
+    if tau is not None:
+        about += " tau-b: of the runs' ranking by the soft score."
+    notes.insert(0, about)
     return TableDocument(
         title=f"judges against {first.reference}",
         marks=first.marks,

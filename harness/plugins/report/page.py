@@ -153,7 +153,8 @@ def report(
     """Write a report you can share: one HTML file that works offline.
 
     Args:
-        output: Output file (default: report.html in the run's folder).
+        output: Output file (default: report.html, in the run's folder or, for several runs, in the
+            current one).
         title: Title (default: the runs' names).
         most_attempts: Maximum number of attempts of each run in the page. If a run has more,
             randomly chosen instances are omitted.

@@ -7,7 +7,7 @@ drawings use style sheets, and no script.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,13 +52,16 @@ def study_document(study: Study, findings: Sequence[Finding]) -> TableDocument:
 
     Its CSV and JSON have all cells.
     """
-    counts: dict[tuple[str, str], Counter[str]] = {}
+    counts = defaultdict[tuple[str, str], Counter[str]](Counter)
+    reasons = Counter[str]()
     without_reference = 0
     for finding in findings:
         comparisons = list(finding.comparisons())
         without_reference += not comparisons
         for reference, comparison in comparisons:
-            counts.setdefault((finding.exhibit, reference), Counter())[comparison.verdict] += 1
+            counts[finding.exhibit, reference][comparison.verdict] += 1
+            if comparison.verdict == "not comparable":
+                reasons[comparison.why or finding.why] += 1
     rows = []
     for exhibit in study.exhibits:
         for reference, heading in REFERENCES.items():
@@ -68,13 +71,8 @@ def study_document(study: Study, findings: Sequence[Finding]) -> TableDocument:
     columns = ["exhibit", Column("shows", text=True), "compared with", *VERDICTS]
     parts: list[Table | Note] = [table(columns, rows, notes=[LEGEND])]
     parts += _unequal_cells(study, findings)
-    reasons = Counter(
-        comparison.why or finding.why
-        for finding in findings
-        for _, comparison in finding.comparisons()
-        if comparison.verdict == "not comparable"
-    )
-    parts += [Note(f"Not comparable: {n:,} values, {why}.") for why, n in reasons.most_common()]
+    for why, n in reasons.most_common():
+        parts.append(Note(f"Not comparable: {n:,} values, {why}."))
     if without_reference:
         parts.append(Note(f"Cells without a value to compare with: {without_reference:,}."))
     records = [_record(finding) for finding in findings]
@@ -83,45 +81,44 @@ def study_document(study: Study, findings: Sequence[Finding]) -> TableDocument:
 
 def _record(finding: Finding) -> dict[str, object]:
     """Return a cell as a row of a CSV file."""
+    low, high = finding.ci95 or (None, None)
     record: dict[str, object] = {
         "exhibit": finding.exhibit,
         "row": finding.row,
         "column": finding.column,
         "ours": finding.ours,
-        "ci95_low": finding.ci95[0] if finding.ci95 else None,
-        "ci95_high": finding.ci95[1] if finding.ci95 else None,
+        "ci95_low": low,
+        "ci95_high": high,
         "n": finding.n,
         "run": finding.run,
         "why": finding.why,
     }
     for reference in REFERENCES:
         comparison: ReferenceValue | None = getattr(finding, reference)
-        record[reference] = comparison.value if comparison else None
-        record[f"{reference}_verdict"] = comparison.verdict if comparison else None
-        record[f"{reference}_why"] = comparison.why if comparison else None
+        for column, field in (("", "value"), ("_verdict", "verdict"), ("_why", "why")):
+            record[reference + column] = getattr(comparison, field, None)
     return record
 
 
 def _unequal_cells(study: Study, findings: Sequence[Finding]) -> Iterator[Table | Note]:
     """Yield a table of the cells whose reference values are not equal to ours, and reasons."""
     exhibits = {exhibit.name: exhibit for exhibit in study.exhibits}
-    unequal = [
-        finding
-        for finding in findings
-        if any(comparison.verdict in UNEQUAL for _, comparison in finding.comparisons())
-    ]
+    unequal = []
+    for finding in findings:
+        verdicts = {comparison.verdict for _, comparison in finding.comparisons()}
+        if verdicts.intersection(UNEQUAL):
+            unequal.append(finding)
     if not unequal:
         return
     rows = []
     for finding in unequal[:_MOST]:
         exhibit = exhibits[finding.exhibit]
-        values = [
-            value_text(getattr(finding, reference), exhibit.decimals(reference))
-            for reference in REFERENCES
-        ]
-        ours = number(finding.ours, exhibit.digits)
-        between = interval(finding.ci95, exhibit.digits)
-        rows.append([finding.exhibit, finding.row, finding.column, *values, ours, between])
+        row = [finding.exhibit, finding.row, finding.column]
+        for reference in REFERENCES:
+            row.append(value_text(getattr(finding, reference), exhibit.decimals(reference)))
+        row.append(number(finding.ours, exhibit.digits))
+        row.append(interval(finding.ci95, exhibit.digits))
+        rows.append(row)
     yield table(["not equal", "row", "column", *REFERENCES.values(), "ours", "95%"], rows)
     if len(unequal) > _MOST:
         yield Note(f"… and {len(unequal) - _MOST:,} more cells (see the page).")
@@ -138,7 +135,9 @@ def value_text(comparison: ReferenceValue | None, digits: int) -> str:
 
 
 def _count(counts: Counter[str], verdict: Verdict) -> TableCell:
-    return TableCell(counts[verdict] or "", style=STYLES[verdict] if counts[verdict] else "")
+    if not counts[verdict]:
+        return TableCell("")
+    return TableCell(counts[verdict], style=STYLES[verdict])
 
 
 def study_page(
@@ -154,13 +153,14 @@ def study_page(
     """
     folder = Path(__file__).parent
     style = built("app.css") + (folder / "study.css").read_text("utf-8")
+    simulated = {finding.run for finding in findings if finding.why == "simulated"}
     return page_template(folder / "study.html.j2").render(
         study=study,
         style=Markup(style),  # noqa: S704 (ours)
         made_at=datetime.fromtimestamp(made_at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         totals=_totals(findings),
         references=REFERENCES,
-        simulated=sorted({finding.run for finding in findings if finding.why == "simulated"}),
+        simulated=sorted(simulated),
         exhibits=[_exhibit_view(exhibit, findings) for exhibit in study.exhibits],
         facts=facts,
         cautions=cautions,
@@ -169,16 +169,16 @@ def study_page(
 
 def _totals(findings: Sequence[Finding]) -> list[tuple[str, list[tuple[str, int]]]]:
     """Return each reference's heading with its verdicts and their numbers, without zeros."""
-    counts = {reference: Counter[str]() for reference in REFERENCES}
-    for finding in findings:
-        for reference, comparison in finding.comparisons():
-            counts[reference][comparison.verdict] += 1
-    return [
-        (heading, [(verdict, counts[reference][verdict]) for verdict in VERDICTS
-                   if counts[reference][verdict]])
-        for reference, heading in REFERENCES.items()
-        if counts[reference]
-    ]  # fmt: skip
+    totals = []
+    for reference, heading in REFERENCES.items():
+        counts = Counter[str]()
+        for finding in findings:
+            if comparison := getattr(finding, reference):
+                counts[comparison.verdict] += 1
+        if counts:
+            present = [verdict for verdict in VERDICTS if counts[verdict]]
+            totals.append((heading, [(str(verdict), counts[verdict]) for verdict in present]))
+    return totals
 
 
 def _exhibit_view(exhibit: Exhibit, findings: Sequence[Finding]) -> tuple[Any, ...]:
@@ -191,7 +191,9 @@ def _exhibit_view(exhibit: Exhibit, findings: Sequence[Finding]) -> tuple[Any, .
             ends.append(finding.ours)
     low = min(ends, default=0.0)
     high = max(ends, default=1.0)
-    axis = [number(end, exhibit.digits) for end in (low, high)] if ends else None
+    axis = None
+    if ends:
+        axis = [number(low, exhibit.digits), number(high, exhibit.digits)]
     rows = list(_rows(exhibit, exhibit_findings, low, (high - low) or 1.0))
     return exhibit, exhibit.column_names, axis, rows
 
@@ -220,16 +222,19 @@ def _rows(
                 "why": comparison.why or finding.why,
                 "mark": position(comparison.value),
             })  # fmt: skip
+        dot = ""
         line = None
+        if finding.ours is not None:
+            dot = position(finding.ours)
         if finding.ci95:
-            length = 96 * (finding.ci95[1] - finding.ci95[0]) / width
-            line = position(finding.ci95[0]), f"{length:.2f}%"
+            lower, upper = finding.ci95
+            line = (position(lower), f"{96 * (upper - lower) / width:.2f}%")
         return {
             "finding": finding,
             "ours": number(finding.ours, exhibit.digits),
             "precision": precision(finding),
             "references": references,
-            "dot": "" if finding.ours is None else position(finding.ours),
+            "dot": dot,
             "line": line,
         }
 

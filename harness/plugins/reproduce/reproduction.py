@@ -25,7 +25,7 @@ from harness.engine.job import Job
 from harness.engine.models import Resources
 from harness.engine.preparation import prepare_all, prepare_data
 from harness.engine.resolving import named_model
-from harness.errors import ConfigError, DataInvalid, DataMissing
+from harness.errors import ConfigError, DataInvalid, DataMissing, cannot_read
 from harness.plugins.comparisons.comparable import read_run
 from harness.plugins.reproduce.page import study_document, study_page
 from harness.plugins.reproduce.study import (
@@ -44,6 +44,7 @@ from harness.store.run_folder import RunFolder
 from harness.store.runs import in_run_name
 from harness.terminal.console import say, show
 from harness.terminal.display import Display
+from harness.user_code import files_sha256
 
 RECORD_VERSION = 2  # 1: a published value was the number in the paper or the code's result
 
@@ -118,10 +119,9 @@ def study_jobs(
         changes = [f"model={json.dumps(named_model(model_name))}"]
         if not model:
             changes += run.offline
+        changes += overrides
         base = f"{name}-{key}-{in_run_name(model_name)}"
-        jobs |= _jobs(
-            key, run.live, base, resources, [*changes, *overrides], fetch if model else None
-        )
+        jobs |= _jobs(key, run.live, base, resources, changes, fetch if model else None)
     return jobs, reasons
 
 
@@ -143,19 +143,27 @@ def _jobs(
             raise ConfigError(problem, remedy)
     if fetch:
         fetch(runs, base)
-    jobs = prepare_all(runs, base, resources)
-    return {f"{key}.{variant}" if variant else key: job for variant, job in jobs.items()}
+    jobs = {}
+    for variant, job in prepare_all(runs, base, resources).items():
+        name = f"{key}.{variant}" if variant else key
+        jobs[name] = job
+    return jobs
 
 
 def record(study: Study, folders: Mapping[str, RunFolder], made_at: float) -> StudyRecord:
     """Build a study's record: our values, what they are compared with, and hashes of all inputs."""
+    replies = {}
+    runs = {}
+    for name, folder in folders.items():
+        replies[name] = _replies(folder)
+        runs[name] = read_run(folder)
     return StudyRecord(
         made_at=made_at,
         packages=package_versions(),
         code_sha256=code_sha256(),
         study=study.model_dump(),
-        runs={name: _replies(folder) for name, folder in folders.items()},
-        findings=findings(study, {name: read_run(folder) for name, folder in folders.items()}),
+        runs=replies,
+        findings=findings(study, runs),
     )
 
 
@@ -167,26 +175,33 @@ def differences(path: Path, runs_dir: Path) -> Iterator[str]:
     recorded = read_record(path)
     study = Study.model_validate(recorded.study)
     folders = {name: RunFolder(runs_dir, run.folder) for name, run in recorded.runs.items()}
-    if absent := [folder.name for folder in folders.values() if not folder.begun()]:
+    absent = [folder.name for folder in folders.values() if not folder.begun()]
+    if absent:
         yield f"these runs are not in {runs_dir}: {', '.join(absent)}"
         return
     present = record(study, folders, recorded.made_at)
     for name, before in recorded.runs.items():
-        after = present.runs[name]
-        for key in sorted({*before.replies, *after.replies}):
-            if before.replies.get(key) != after.replies.get(key):
-                what = "is new" if key not in before.replies else "differs"
-                what = "is missing" if key not in after.replies else what
-                yield f"{before.folder}: the reply or a score of {key} {what}"
-        for field in ("config_sha256", "fingerprint"):
-            if getattr(before, field) != getattr(after, field):
-                yield f"{before.folder}: {field} differs"
+        yield from _run_differences(before, present.runs[name])
     for old, new in zip(recorded.findings, present.findings, strict=True):
         if msgspec.to_builtins(old) != msgspec.to_builtins(new):
             values = f"{_value_text(old.ours)} on the page, {_value_text(new.ours)} now"
             yield f"{old.exhibit}, {old.row}, {old.column}: {values}"
     if recorded.code_sha256 != present.code_sha256:
         yield f"the code of the harness differs (the page: {recorded.packages['harness']})"
+
+
+def _run_differences(before: Replies, after: Replies) -> Iterator[str]:
+    for key in sorted({*before.replies, *after.replies}):
+        if before.replies.get(key) != after.replies.get(key):
+            what = "differs"
+            if key not in before.replies:
+                what = "is new"
+            elif key not in after.replies:
+                what = "is missing"
+            yield f"{before.folder}: the reply or a score of {key} {what}"
+    for field in ("config_sha256", "fingerprint"):
+        if getattr(before, field) != getattr(after, field):
+            yield f"{before.folder}: {field} differs"
 
 
 def _value_text(value: float | None) -> str:
@@ -245,16 +260,14 @@ def facts(study_record: StudyRecord) -> dict[str, str]:
 
 def code_sha256() -> str:
     """Return the SHA-256 hash (hex digits) of the harness's own code."""
-    root = Path(harness.__file__).parent
-    hashes = [hashlib.sha256(path.read_bytes()).digest() for path in sorted(root.rglob("*.py"))]
-    return hashlib.sha256(b"".join(hashes)).hexdigest()
+    return files_sha256(sorted(Path(harness.__file__).parent.rglob("*.py")))
 
 
 def _replies(folder: RunFolder) -> Replies:
     hashes = {}
     for attempt in AttemptIndex(folder.attempts).read(Attempt):
-        answer = (attempt.text, attempt.finish_reason)
-        content = (*answer, attempt.outcome, attempt.passed, attempt.scores)
+        verdict = (attempt.outcome, attempt.passed, attempt.scores)
+        content = (attempt.text, attempt.finish_reason, *verdict)
         name = f"{attempt.instance}, sample {attempt.sample}, round {attempt.round}"
         hashes[name] = content_hash(msgspec.to_builtins(content))[:16]
     return Replies(
@@ -347,9 +360,13 @@ def _page(study_record: StudyRecord) -> str:
 
 def _verify(page: Path, runs_dir: Path) -> int:
     record_path = page.with_suffix(".json")
-    problems = list(differences(record_path, runs_dir))
     study_record = read_record(record_path)
-    if page.read_text("utf-8") != _page(study_record):
+    try:
+        content = page.read_bytes()
+    except OSError as error:
+        raise cannot_read(page, error) from None
+    problems = list(differences(record_path, runs_dir))
+    if content != _page(study_record).encode():
         problems.insert(0, f"{page} is not the page of {record_path}")
     for problem in problems[:MOST]:
         say(problem, "red")

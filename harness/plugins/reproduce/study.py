@@ -146,9 +146,12 @@ class Exhibit(Section):
         for row in self.row_names:
             if self.rows and row not in self.rows:
                 raise ConfigError(f"{self.name}: {row!r} is not in rows.", nearest(row, self.rows))
-            part = {"group": {self.by: row}} if self.by else self.rows.get(row, {})
-            values = zip(self._values(row, "paper"), self._values(row, "official"), strict=True)
-            for (column, other), (paper, official) in zip(columns.items(), values, strict=True):
+            part = self.rows.get(row, {})
+            if self.by:
+                part = {"group": {self.by: row}}
+            paper = self._values(row, "paper")
+            official = self._values(row, "official")
+            for place, (column, other) in enumerate(columns.items()):
                 tree = {**self.of, **part, **other}
                 for key in ("group", "without"):
                     tree[key] = {}
@@ -156,7 +159,7 @@ class Exhibit(Section):
                         tree[key] |= layer.get(key, {})
                 tree["run"] = str(tree.get("run", "")).replace("{row}", row)
                 lookup = validated(Lookup, tree, f"{self.name}, {row}, {column}")
-                yield ExhibitCell(row, column, lookup, paper, official)
+                yield ExhibitCell(row, column, lookup, paper[place], official[place])
 
     def _values(self, row: str, reference: str) -> list[float | None]:
         values = getattr(self, reference).get(row) or [None] * len(self.column_names)
@@ -208,11 +211,11 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 def shipped_studies() -> dict[str, Path]:
     """Return the paths of the studies that installed plug-ins bring, by the plug-ins' names."""
-    return {
-        declaration.name: declaration.file(declaration.plugin.study)
-        for declaration in declarations()
-        if declaration.plugin.study
-    }
+    studies = {}
+    for declaration in declarations():
+        if declaration.plugin.study:
+            studies[declaration.name] = declaration.file(declaration.plugin.study)
+    return studies
 
 
 def find_study(name: str) -> tuple[str, Path]:
@@ -247,11 +250,11 @@ def read_study(path: Path) -> Study:
 
 def findings(study: Study, runs: Mapping[str, Run]) -> list[Finding]:
     """Compare each cell of a study with its value in ``runs``, keyed by RUN or RUN.VARIANT."""
-    return [
-        _finding(study, exhibit, cell, runs)
-        for exhibit in study.exhibits
-        for cell in exhibit.cells()
-    ]
+    all_findings = []
+    for exhibit in study.exhibits:
+        for cell in exhibit.cells():
+            all_findings.append(_finding(study, exhibit, cell, runs))
+    return all_findings
 
 
 def _finding(study: Study, exhibit: Exhibit, cell: ExhibitCell, runs: Mapping[str, Run]) -> Finding:
@@ -298,7 +301,9 @@ def _compared(finding: Finding, value: float | None, digits: int) -> ReferenceVa
     if finding.ci95 is None:
         return ReferenceValue(value, "not comparable", "our value differs and has no 95% interval")
     lower, upper = finding.ci95
-    return ReferenceValue(value, "within" if lower <= value <= upper else "outside")
+    if lower <= value <= upper:
+        return ReferenceValue(value, "within")
+    return ReferenceValue(value, "outside")
 
 
 def _compared_with_code(
@@ -311,10 +316,11 @@ def _compared_with_code(
     if value is None or finding.why or finding.ours is None or not source.recorded:
         return _compared(finding, value, digits)
     if not replayed:
-        return ReferenceValue(
-            value, "not comparable", "the official code scored the recorded answers"
-        )
-    return ReferenceValue(value, "equal" if _equal(finding.ours, value, digits) else "differs")
+        why = "the official code scored the recorded answers"
+        return ReferenceValue(value, "not comparable", why)
+    if _equal(finding.ours, value, digits):
+        return ReferenceValue(value, "equal")
+    return ReferenceValue(value, "differs")
 
 
 def _equal(ours: float, value: float, digits: int) -> bool:
@@ -335,38 +341,44 @@ def _incomparable(run: Run | None, source: StudyRun, known: str) -> str:
         return f"answers of {model}; the authors' are those of {source.model}"
     settings = dict(run[0].settings)
     for value in run[0].settings.values():  # judges and panels have their own mappings
-        settings |= value if isinstance(value, dict) else {}
+        if isinstance(value, dict):
+            settings |= value
     for key, value in source.needs.items():
         if settings.get(key) != value:
             return f"{key} is {settings.get(key)}; for the authors' values it is {value}"
-    return "" if metrics.complete else f"incomplete: {metrics.progress}"
+    if not metrics.complete:
+        return f"incomplete: {metrics.progress}"
+    return ""
 
 
 def look_up(attempts: AttemptTable, lookup: Lookup) -> SampleStatistic:
     """Compute a lookup's statistic, whose mean is None if no sample has a value."""
     if lookup.so_far:
         samples = any_of_first(attempts, lookup.round or int(attempts.round.max(initial=1)))
+    elif lookup.round is None:
+        samples = attempts.last_rounds()
     else:
-        number = lookup.round
-        samples = attempts.last_rounds() if number is None else of_round(attempts, number)
+        samples = of_round(attempts, lookup.round)
     if not has_score(attempts, lookup.score):
         return SampleStatistic()
     samples = _without(scored(samples, lookup.score), lookup.without)
-    labels = tuple(lookup.group)
-    over = (*labels, lookup.mean_over) if lookup.mean_over else labels
+    labels = list(lookup.group)
+    if lookup.mean_over:
+        labels.append(lookup.mean_over)
     if lookup.f1_of:
-        found = macro_f1(samples, lookup.score, lookup.f1_of, *over)
+        statistics = macro_f1(samples, lookup.score, lookup.f1_of, *labels)
     elif lookup.weight:
-        found = weighted_means(samples, lookup.score, lookup.weight, *over)
+        statistics = weighted_means(samples, lookup.score, lookup.weight, *labels)
     else:
-        found = values_by(samples, lookup.score, *over)
+        statistics = values_by(samples, lookup.score, *labels)
     chosen = tuple(lookup.group.values())
     if not lookup.mean_over:
-        return found.get(chosen, SampleStatistic())
-    groups = [one for key, one in found.items() if key[:-1] == chosen and one.mean is not None]
-    means = np.array([one.mean for one in groups])
-    estimate = clustered_mean(means, np.arange(len(means)))
-    return over_samples(estimate.number(0.0, 1.0), len(groups))
+        return statistics.get(chosen, SampleStatistic())
+    in_group = [statistic for groups, statistic in statistics.items() if groups[:-1] == chosen]
+    means = [statistic.mean for statistic in in_group if statistic.mean is not None]
+    n = len(means)
+    estimate = clustered_mean(np.array(means), np.arange(n))
+    return over_samples(estimate.number(0.0, 1.0), n)
 
 
 def _without(samples: AttemptTable, groups: Mapping[str, str]) -> AttemptTable:

@@ -135,8 +135,8 @@ def evaluate(
 ) -> EvaluationResult:
     """Evaluate models on benchmarks, as ``harness eval`` does, and return the runs.
 
-    The published data is used, and downloaded at first use. If all models are simulated, or if a
-    benchmark's data cannot be downloaded, built-in instances are used. An equivalent run file is
+    The published data is used, and downloaded at first use. Built-in instances are used if all
+    models are simulated, and for benchmarks without a public download. An equivalent run file is
     written to the folder of runs. To resume an incomplete evaluation, call this function again.
 
     Args:

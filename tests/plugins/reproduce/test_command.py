@@ -149,13 +149,20 @@ def test_an_altered_reply_is_named(tmp_path: Path, data_dir: Path) -> None:
     assert f"last_letter-recorded.flexible: the reply or a score of {name} differs" in ended.stderr
 
 
-def test_an_altered_page_is_noticed(tmp_path: Path) -> None:
+def test_an_altered_damaged_or_missing_page_is_noticed(tmp_path: Path) -> None:
     reproduced("wildifeval", tmp_path)
     page = tmp_path / "wildifeval.html"
     page.write_text(page.read_text().replace("simulated</span>", "equal</span>"))
     ended = harness("reproduce", "--verify", page, env=on(tmp_path))
     assert ended.returncode == 3
     assert f"{page} is not the page of {page.with_suffix('.json')}" in ended.stderr
+    page.write_bytes(b"\xff")
+    ended = harness("reproduce", "--verify", page, env=on(tmp_path))
+    assert ended.returncode == 3
+    assert f"{page} is not the page of {page.with_suffix('.json')}" in ended.stderr
+    page.unlink()
+    message = mistake(harness("reproduce", "--verify", page, env=on(tmp_path)))
+    assert f"Cannot read {page}" in message
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,22 @@ import msgspec
 
 from harness.datasets.catalogue import json_line
 from harness.errors import DataInvalid, cannot_read
+from harness.records import JsonObject
 
 # The official classes that correspond to the grammar.
 CLASSES = {
-    *("All", "And", "Or", "Constraint", "InputLevel", "TargetLevel", "Relation", "Reduction"),
-    *("Count", "Position", "ForEach", "Max"),
+    "All",
+    "And",
+    "Or",
+    "Constraint",
+    "InputLevel",
+    "TargetLevel",
+    "Relation",
+    "Reduction",
+    "Count",
+    "Position",
+    "ForEach",
+    "Max",
 }
 
 MODULE = "collie.constraints"
@@ -26,9 +37,19 @@ MAX_BYTES = 8 * 2**20  # maximum size of a pickle
 
 # By group number in the file (there is no c13): the structure's name in the paper.
 STRUCTURES = {
-    **{"c01": "word01", "c02": "word02", "c03": "word03", "c04": "sent01", "c05": "sent02"},
-    **{"c06a": "sent03", "c07": "sent04", "c08": "para01", "c09": "para02", "c10": "para03"},
-    **{"c11": "para04", "c12": "para05", "c14": "pass01"},
+    "c01": "word01",
+    "c02": "word02",
+    "c03": "word03",
+    "c04": "sent01",
+    "c05": "sent02",
+    "c06a": "sent03",
+    "c07": "sent04",
+    "c08": "para01",
+    "c09": "para02",
+    "c10": "para03",
+    "c11": "para04",
+    "c12": "para05",
+    "c14": "pass01",
 }
 
 
@@ -103,25 +124,28 @@ def write_instances(dill: Path) -> Iterator[bytes]:
         raise DataInvalid(f"{dill}, {name}: not in COLLIE's form ({problem:.200}).") from None
 
 
-def _constraint(value: Record) -> dict[str, Any]:
+def _constraint(value: Record) -> JsonObject:
     parts = value.fields
     if value.name in ("All", "And", "Or"):
-        keys = ("callable_1", "callable_2")
-        inner = parts["callables"] if value.name == "All" else [parts[key] for key in keys]
+        if value.name == "All":
+            inner = parts["callables"]
+        else:
+            inner = [parts["callable_1"], parts["callable_2"]]
         return {"logic": value.name.lower(), "constraints": [_constraint(part) for part in inner]}
     # The groups of c04 have no level object where others have a level of None.
     split = parts.get("input_level") or Record("InputLevel", {"level": None})
+    reduction = parts["reduction"].fields
     return {
         "input_level": split.fields["level"],
         "target_level": parts["target_level"].fields["level"],
         "transformation": _transformation(parts["transformation"]),
         "relation": parts["relation"].fields["operand"],
-        "reduction": parts["reduction"].fields["reduction"],
-        "reduction_value": parts["reduction"].fields["value"],
+        "reduction": reduction["reduction"],
+        "reduction_value": reduction["value"],
     }
 
 
-def _transformation(value: Any) -> dict[str, Any]:
+def _transformation(value: Any) -> JsonObject:
     match value:
         case Record("Count", {"count_target": target}):
             return {"op": "count", "of": target}
@@ -138,12 +162,12 @@ def write_generations(log: Path) -> Iterator[bytes]:
     try:
         columns = msgspec.json.decode(log.read_bytes(), type=dict[str, list[str]])
         prompts = columns["prompts"]
-        none = [None] * len(prompts)
-        rounds = [
-            zip(columns[name], columns.get(f"{name[:3]}_round_feedback", none), strict=True)
-            for name in sorted(columns)  # "1st_round_text", "2nd_round_text", …
-            if name == "texts" or name.endswith("_round_text")
-        ]
+        missing = [None] * len(prompts)
+        rounds = []
+        for name in sorted(columns):  # "1st_round_text", "2nd_round_text", …
+            if name == "texts" or name.endswith("_round_text"):
+                feedback = columns.get(f"{name[:3]}_round_feedback", missing)
+                rounds.append(zip(columns[name], feedback, strict=True))
         for prompt, *pairs in zip(prompts, *rounds, strict=True):
             answers = [{"text": text, "feedback": feedback} for text, feedback in pairs]
             yield json_line({"prompt": prompt, "rounds": answers})

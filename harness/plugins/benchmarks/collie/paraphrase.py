@@ -28,10 +28,13 @@ def keeps(text: str, values: Iterable[str]) -> bool:
     >>> keeps("at least 11 letters", ["11"]), keeps("at least 110 letters", ["11"])
     (True, False)
     """
-    return all(
-        bool(re.search(rf"(?<!\d){value}(?!\d)", text)) if value.isdecimal() else value in text
-        for value in values
-    )
+    for value in values:
+        found = value in text
+        if value.isdecimal():
+            found = re.search(rf"(?<!\d){value}(?!\d)", text) is not None
+        if not found:
+            return False
+    return True
 
 
 def build_paraphraser(run: RunFile, builder: ModelBuilder) -> ParaphraserModel:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import string
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeAlias, get_args
 
@@ -42,7 +42,7 @@ from harness.plugins.benchmarks.collie.constraints.grammar import (
 )
 from harness.plugins.benchmarks.collie.constraints.render import feedback, instruction, score
 from harness.ports import DataTable, Task, read_paper
-from harness.records import Instance, Message, Score
+from harness.records import Instance, JsonObject, Message, Score
 from harness.scoring.text import MayCountWords, Uncountable, comparable, english_rules_warning
 
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
@@ -100,22 +100,27 @@ class CollieTask(Task[CollieItem]):
     ) -> None:
         self.dataset = dataset
         self._unique_prompts = unique_prompts
-        self.path = BUILTIN if dataset == "builtin" else data.file({"v1": V1}.get(dataset, dataset))
+        names = {"builtin": str(BUILTIN), "v1": V1}
+        self.path = data.file(names.get(dataset, dataset))
         self._nltk_data = data.root / "nltk_data"
-        self._word_list = data.file(word_list) if word_list else None
-        self._words = read_words(self._word_list) if self._word_list else None
+        self._word_list: Path | None = None
+        self._words: frozenset[str] | None = None
+        if word_list:
+            self._word_list = data.file(word_list)
+            self._words = read_words(self._word_list)
 
     def instances(self) -> Iterator[One]:
         """Yield the instances in file order, or only the first of each prompt."""
-        sources: dict[str, set[str]] = {}
-        for item in read_items(self.path) if self._unique_prompts else ():
-            sources.setdefault(item.prompt, set()).add(item.source)
+        items: dict[str, CollieItem] = {}
+        sources = defaultdict[str, set[str]](set)
         for item in read_items(self.path):
-            origins = sources.pop(item.prompt, None) if self._unique_prompts else {item.source}
-            if origins:
-                source = item.source if len(origins) == 1 else "several"
-                groups = {"structure": item.structure, "source": source}
-                yield Instance(id=item.id, data=item, groups=groups)
+            key = item.prompt if self._unique_prompts else item.id
+            items.setdefault(key, item)
+            sources[key].add(item.source)
+        for key, item in items.items():
+            source = item.source if len(sources[key]) == 1 else "several"
+            groups = {"structure": item.structure, "source": source}
+            yield Instance(id=item.id, data=item, groups=groups)
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the data set's and splitter's names, and hashes of what scores depend on."""
@@ -146,10 +151,9 @@ class CollieTask(Task[CollieItem]):
         """Return ``constraints``, the verdict, and ``word`` if a word list applies."""
         constraints = score(self._verdict(instance, text))
         if instance.data.specification.units() & {"word", "sentence"}:
-            warning = english_rules_warning(
-                text, "; the check constraint counts by Unicode's rules"
-            )
-            constraints = replace(constraints, details={**constraints.details, **warning})
+            hint = "; the check constraint counts by Unicode's rules"
+            details = {**constraints.details, **english_rules_warning(text, hint)}
+            constraints = replace(constraints, details=details)
         return {"constraints": constraints, **self._word(instance, text)}
 
     @override
@@ -160,8 +164,10 @@ class CollieTask(Task[CollieItem]):
     def _word(self, instance: One, text: str) -> dict[str, Score]:
         if self._words is None or instance.data.specification.level != "word":
             return {}
-        valid = text.strip().strip(string.punctuation).lower() in self._words
-        return {"word": Score(valid, reason="" if valid else "not in the word list")}
+        word = text.strip().strip(string.punctuation).lower()
+        if word in self._words:
+            return {"word": Score(True)}
+        return {"word": Score(False, reason="not in the word list")}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """Return feedback that compares the answer with the constraints."""
@@ -181,35 +187,26 @@ class CollieTask(Task[CollieItem]):
         """Yield tables of the instances and of the lengths of examples."""
         counts = defaultdict[str, Counter[str]](Counter)
         prompts = defaultdict[str, set[str]](set)
-        lengths = defaultdict[tuple[Level, Unit], list[float]](list)
+        lengths = defaultdict[str, list[float]](list)
         units = splitter(self._nltk_data)
-        for item in (instance.data for instance in self.instances()):
+        names = [f"{unit}s per {level}" for level in LEVELS for unit in get_args(Unit)]
+        for instance in self.instances():
+            item = instance.data
             counts[item.structure][item.source] += 1
             prompts[item.structure].add(item.prompt)
-            if item.example is not None:
-                level = item.specification.level
-                for unit in get_args(Unit)[: LEVELS.index(level)]:
-                    lengths[level, unit].append(len(units.units(item.example, unit)))
+            if item.example is None:
+                continue
+            level = item.specification.level
+            for unit in get_args(Unit)[: LEVELS.index(level)]:
+                lengths[f"{unit}s per {level}"].append(len(units.units(item.example, unit)))
         sources = sorted(set().union(*counts.values()))
-        yield DataTable(
-            ("structure", *sources, "instances", "prompts"),
-            [
-                (
-                    name,
-                    *(by_source[source] for source in sources),
-                    by_source.total(),
-                    len(prompts[name]),
-                )
-                for name, by_source in sorted(counts.items())
-            ],
-            f"{_PAPER}, figures 2a and 9",
-        )
-        rows = [
-            (f"{unit}s per {level}", *summary(lengths[level, unit]))
-            for level in LEVELS
-            for unit in get_args(Unit)
-            if (level, unit) in lengths
-        ]
+        rows: list[tuple[str | float | None, ...]] = []
+        for structure, by_source in sorted(counts.items()):
+            numbers = [by_source[source] for source in sources]
+            rows.append((structure, *numbers, by_source.total(), len(prompts[structure])))
+        columns = ("structure", *sources, "instances", "prompts")
+        yield DataTable(columns, rows, f"{_PAPER}, figures 2a and 9")
+        rows = [(name, *summary(lengths[name])) for name in names if name in lengths]
         yield DataTable(("length of examples", *SUMMARY), rows, f"{_PAPER}, figure 2c")
 
     @override
@@ -239,13 +236,14 @@ def _item(raw: Row, where: str) -> CollieItem:
     if level is None:
         remedy = "Write word, sentence, paragraph or passage."
         raise DataInvalid(f"{where}: 'level' is missing.", remedy)
-    form: dict[str, Any] = {key: raw[key] for key in ("constraint", "targets") if key in raw}
-    specification = read({**form, "level": level}, where)
+    form: JsonObject = {"level": level}
+    for key in ("constraint", "targets"):
+        if key in raw:
+            form[key] = raw[key]
+    specification = read(form, where)
     prompt = row.prompt or instruction(specification)
-    structure = row.structure
-    source = row.source
-    names = structure or "own", source or "own"
-    return CollieItem(row.id, specification, prompt, row.example, *names)
+    structure = row.structure or "own"
+    return CollieItem(row.id, specification, prompt, row.example, structure, row.source or "own")
 
 
 read_items = partial(read_all, item=_item)  # yields the items of a file
@@ -254,11 +252,12 @@ read_items = partial(read_all, item=_item)  # yields the items of a file
 def read_words(path: Path) -> frozenset[str]:
     """Return the words in a file (one per line), in lower case, and `LONG_WORDS`."""
     try:
-        words = {line.strip().lower() for line in path.read_text(encoding="utf-8").splitlines()}
+        lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
         raise cannot_read(path, error) from None
     except UnicodeDecodeError:
         raise DataInvalid(f"{path} is not a word list: it is not UTF-8 text.") from None
+    words = {line.strip().lower() for line in lines}
     words.discard("")
     if not words:
         raise DataInvalid(f"{path} is not a word list: it has no words.")
@@ -283,7 +282,7 @@ class ConstraintChecker(MayCountWords):
         targets: The target, or a list of targets nested like the combined constraints.
     """
 
-    def __init__(self, level: str, constraint: dict[str, Any], targets: Any) -> None:
+    def __init__(self, level: str, constraint: JsonObject, targets: Any) -> None:
         raw = {"level": level, "constraint": _composed(constraint), "targets": _composed(targets)}
         with raised_as(ConfigError):
             self.specification = read(raw, "The checker 'constraint'")
@@ -299,7 +298,8 @@ class ConstraintChecker(MayCountWords):
         The score has no value if the units of the text cannot be counted.
         """
         try:
-            return score(check(self.specification, comparable(text), _units()))
+            units = splitter(kind=UnicodeSplitter)
+            return score(check(self.specification, comparable(text), units))
         except Uncountable as error:
             return error.score()
 
@@ -309,9 +309,6 @@ def _composed(raw: Any) -> Any:
         return comparable(raw)
     if isinstance(raw, dict):
         return {key: _composed(value) for key, value in raw.items()}
-    return [_composed(value) for value in raw] if isinstance(raw, list) else raw
-
-
-@cache
-def _units() -> UnicodeSplitter:
-    return UnicodeSplitter.of(splitter())
+    if isinstance(raw, list):
+        return [_composed(value) for value in raw]
+    return raw

@@ -100,9 +100,9 @@ def bounded(kind: Any, *, paper: bool = False) -> Any:
             yield Error("")
 
     def pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Errors:
-        for argument, subschema in (
-            patterns.items() if validator.is_type(instance, "object") else ()
-        ):
+        if not validator.is_type(instance, "object"):
+            return
+        for argument, subschema in patterns.items():
             for key, value in instance.items():
                 if _search(argument, key):
                     yield from validator.descend(value, subschema, path=key, schema_path=argument)
@@ -111,8 +111,12 @@ def bounded(kind: Any, *, paper: bool = False) -> Any:
         if not validator.is_type(instance, "object"):
             return
         patterns = "|".join(schema.get("patternProperties", ()))
-        unnamed = [key for key in instance if key not in schema.get("properties", {})]
-        extras = [key for key in unnamed if not (patterns and _search(patterns, key))]
+        extras = []
+        for key in instance:
+            if key in schema.get("properties", {}):
+                continue
+            if not patterns or not _search(patterns, key):
+                extras.append(key)
         if validator.is_type(argument, "object"):
             for extra in extras:
                 yield from validator.descend(instance[extra], argument, path=extra)
@@ -124,8 +128,9 @@ def bounded(kind: Any, *, paper: bool = False) -> Any:
         if validator.is_type(instance, "object"):
             for _, part in schemas.parts(validator._resolver.lookup("#").contents):
                 patterns = part.get("patternProperties")
-                for name in patterns if isinstance(patterns, dict) else ():
-                    any(_search(name, key) for key in instance)
+                if isinstance(patterns, dict):
+                    for name in patterns:
+                        any(_search(name, key) for key in instance)
         yield from original["unevaluatedProperties"](validator, argument, instance, schema) or ()
 
     def unique_items(validator: Any, argument: Any, instance: Any, schema: Any) -> Errors:
@@ -146,14 +151,15 @@ def bounded(kind: Any, *, paper: bool = False) -> Any:
                 yield Error("")
 
     def required(validator: Any, argument: Any, instance: Any, schema: Any) -> Errors:
-        for member in argument if validator.is_type(instance, "object") else ():
-            if member not in instance:
-                yield Error("", validator_value=member)
+        if validator.is_type(instance, "object"):
+            for member in argument:
+                if member not in instance:
+                    yield Error("", validator_value=member)
 
     def formatted(validator: Any, name: Any, instance: Any, schema: Any) -> Errors:
-        checkers = validator.format_checker.checkers if validator.format_checker else ()
-        long = validator.is_type(instance, "string") and len(instance) > LONGEST_FORMATTED
-        if long and name in checkers:
+        checker = validator.format_checker
+        is_long = validator.is_type(instance, "string") and len(instance) > LONGEST_FORMATTED
+        if is_long and checker and name in checker.checkers:
             raise Undecided(f"The format {name!r} is not checked in {len(instance):,} characters.")
         yield from original["format"](validator, name, instance, schema) or ()
 
@@ -173,9 +179,8 @@ def bounded(kind: Any, *, paper: bool = False) -> Any:
     if paper:
         words = "$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"
         replaced |= dict.fromkeys(words, foreign) | {"multipleOf": multiple_of}
-    bounded_class = validators.extend(
-        kind, {word: replaced[word] for word in replaced if word in original}
-    )
+    keywords = {word: check for word, check in replaced.items() if word in original}
+    bounded_class = validators.extend(kind, keywords)
     descended = bounded_class.descend
     evolved = bounded_class.evolve
     iterated = bounded_class.iter_errors
@@ -236,10 +241,14 @@ def _regular(pattern: str) -> Any:
 
 def _path_referred(reference: str, target: Any, schema: Any) -> tuple[str | int, ...] | None:
     """Return the path to a reference's target, or None if it is outside the schema."""
-    resolved = resolve(reference[1:], schema) if reference.startswith("#") else None
-    if resolved and resolved[1] is target:
-        return resolved[0]
-    return next((path for path, subschema in schemas.parts(schema) if subschema is target), None)
+    if reference.startswith("#"):
+        resolved = resolve(reference[1:], schema)
+        if resolved and resolved[1] is target:
+            return resolved[0]
+    for path, subschema in schemas.parts(schema):
+        if subschema is target:
+            return path
+    return None
 
 
 _FOREIGN = re.compile(r"\\N\{[^}]*\}|\\.|\[(?=:)|\{(?!\d*,?\d*\})", re.DOTALL)
@@ -280,9 +289,7 @@ class PaperValidator:
         schemas.check_work(self._values, value, MOST_WORK)
         CLOCK.start(self._seconds)
         try:
-            return tuple(
-                self.violation(engine_error) for engine_error in self._engine.iter_errors(value)
-            )
+            return tuple(map(self.violation, self._engine.iter_errors(value)))
         except Endless as error:
             raise Undecided(error.message) from None
         except Undecided:
@@ -311,10 +318,18 @@ class PaperValidator:
             key = (reference, id(target))
             if key not in self._targets:
                 self._targets[key] = _path_referred(reference, target, self.schema)
-            start = self._targets[key]
-            path = None if start is None else (*start, *inside)
-        is_false = error.validator is None
-        keyword = "falseSchema" if is_false else str(error.validator)
-        expected = value_text(False if is_false else error.validator_value)
-        place = pointer(error.absolute_path)
-        return Violation(place, keyword, expected, value_text(error.instance), pointer(path or ()))
+            path = self._targets[key]
+            if path is not None:
+                path = (*path, *inside)
+        keyword = "falseSchema"
+        expected = False
+        if error.validator is not None:
+            keyword = str(error.validator)
+            expected = error.validator_value
+        return Violation(
+            pointer(error.absolute_path),
+            keyword,
+            value_text(expected),
+            value_text(error.instance),
+            pointer(path or ()),
+        )

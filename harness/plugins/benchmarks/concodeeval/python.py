@@ -13,14 +13,23 @@ import re
 from typing import Any
 
 from harness.plugins.benchmarks.concodeeval.schema import Schema, marked, pointer, unmarked
+from harness.records import JsonObject
 
 TYPES = {
-    **{"string": "str", "number": "float", "integer": "int", "boolean": "bool"},
-    **{"null": "None", "array": "list", "object": "dict"},
+    "string": "str",
+    "number": "float",
+    "integer": "int",
+    "boolean": "bool",
+    "null": "None",
+    "array": "list",
+    "object": "dict",
 }
 
 _NUMBER = {
-    **{"minimum": "ge", "exclusiveMinimum": "gt", "maximum": "le", "exclusiveMaximum": "lt"},
+    "minimum": "ge",
+    "exclusiveMinimum": "gt",
+    "maximum": "le",
+    "exclusiveMaximum": "lt",
     "multipleOf": "multiple_of",
 }
 ARGUMENTS: dict[str, dict[str, str]] = {  # by type and keyword: the argument of ``Field``
@@ -58,11 +67,11 @@ def render(schema: Schema) -> str:
         classes.written.append(f"class Schema(RootModel):\n    root: {root}\n")
     body = "\n\n".join(classes.written)
     words = set(re.findall(r"\w+", unmarked(body)[0]))
-    imports = [
-        f"from {module} import {', '.join(used)}\n"
-        for module, names in IMPORTED.items()
-        if (used := [name for name in names if name in words])
-    ]
+    imports = []
+    for module, names in IMPORTED.items():
+        used = [name for name in names if name in words]
+        if used:
+            imports.append(f"from {module} import {', '.join(used)}\n")
     return "\n".join(imports) + "\n\n" + body
 
 
@@ -75,49 +84,57 @@ class _Classes:
 
     def add(self, schema: Schema, path: str, name: str) -> None:
         properties = schema["properties"]
-        required = schema.get("required")
-        required_here = [
-            property_name for property_name in properties if property_name in (required or ())
-        ]
+        required = [name for name in properties if name in schema.get("required", ())]
         expressed = {"type", "properties", "additionalProperties"}
-        expressed |= {"required"} if required_here and required == required_here else set()
-        extra = {key: value for key, value in schema.items() if key not in expressed}
+        if required and required == schema["required"]:
+            expressed.add("required")
+        config = self._config(schema, path, expressed)
         lines = []
-        config = []
-        additional = schema.get("additionalProperties")
-        place = pointer(path, "additionalProperties")
-        if additional is not None:
-            argument = f'extra="{EXTRA[additional is not False]}"'
-            config.append(marked(argument, place) if isinstance(additional, bool) else argument)
-        if extra:
-            config.append(self._extra(extra, path))
         if config:
             lines.append(f"    model_config = ConfigDict({', '.join(config)})")
+        additional = schema.get("additionalProperties")
         if isinstance(additional, dict):
+            place = pointer(path, "additionalProperties")
             inner = self._annotation(additional, place, "Extra")
             lines.append(f"    {marked('__pydantic_extra__', place)}: dict[str, {inner}]")
         if lines and properties:
             lines.append("")
         used: set[str] = set()
         for property_name, inner in properties.items():
-            word = field_name = _identifier(property_name, used)
-            first = [f"alias={_literal(property_name)}"] if field_name != property_name else []
-            first += ["default=None"] if property_name not in required_here else []
-            if required_here and property_name == required_here[0] and "required" not in extra:
-                word = marked(field_name, pointer(path, "required"))
-            field = self.field(
-                inner, pointer(path, "properties", property_name), property_name, first
-            )
-            lines.append(f"    {word}: {field}")
+            field_name = _identifier(property_name, used)
+            arguments = []
+            if field_name != property_name:
+                arguments.append(f"alias={_literal(property_name)}")
+            if property_name not in required:
+                arguments.append("default=None")
+            place = pointer(path, "properties", property_name)
+            field = self.field(inner, place, property_name, arguments)
+            if "required" in expressed and property_name == required[0]:
+                field_name = marked(field_name, pointer(path, "required"))
+            lines.append(f"    {field_name}: {field}")
         name = marked(name, pointer(path, "properties"))
         base = marked("BaseModel", pointer(path, "type"))
         body = "\n".join(lines or ["    pass"])
         self.written.append(f"class {name}({base}):\n{body}\n")
 
+    def _config(self, schema: Schema, path: str, expressed: set[str]) -> list[str]:
+        """Return the arguments of ``ConfigDict``, given the keywords that need none of them."""
+        config = []
+        additional = schema.get("additionalProperties")
+        if additional is not None:
+            argument = f'extra="{EXTRA[additional is not False]}"'
+            if isinstance(additional, bool):
+                argument = marked(argument, pointer(path, "additionalProperties"))
+            config.append(argument)
+        if extra := {key: value for key, value in schema.items() if key not in expressed}:
+            config.append(self._extra(extra, path))
+        return config
+
     def field(self, schema: Any, path: str, name: str, first: list[str]) -> str:
         """Return a field's type and default as code. ``first`` are arguments of ``Field``."""
         kind, arguments = self._kind(schema, path, name)
-        if not (arguments := [*first, *arguments]):
+        arguments = [*first, *arguments]
+        if not arguments:
             return kind
         if arguments == ["default=None"]:
             return f"{kind} = None"
@@ -125,44 +142,46 @@ class _Classes:
 
     def _annotation(self, schema: Any, path: str, name: str) -> str:
         kind, arguments = self._kind(schema, path, name)
-        return f"Annotated[{kind}, Field({', '.join(arguments)})]" if arguments else kind
+        if not arguments:
+            return kind
+        return f"Annotated[{kind}, Field({', '.join(arguments)})]"
 
     def _kind(self, schema: Any, path: str, name: str) -> tuple[str, list[str]]:
         if isinstance(schema, bool):
             return "object" if schema else "Never", []
         if _is_model(schema):
-            title = "".join(w[0].upper() + w[1:] for w in re.findall(r"[A-Za-z0-9]+", name))
-            class_name = _free(title if title[:1].isalpha() else f"Model{title}", self._names, "")
+            class_name = _free(_class_name(name), self._names, "")
             self.add(schema, path, class_name)
             return class_name, []
         if values := _literals(schema):
             key = "const" if "const" in schema else "enum"
             word = marked(marked("Literal", pointer(path, key)), pointer(path, "type"))
             return f"{word}[{', '.join(map(_literal, values))}]", []
+        extra = dict(schema)
         kind = schema.get("type")
         word = "Any"
-        expressed = set()
         if isinstance(kind, str) and kind in TYPES:
             word = marked(TYPES[kind], pointer(path, "type"))
-            expressed.add("type")
+            del extra["type"]
         else:
             kind = ""
         inner_keyword = HOLDS.get(kind, "")
         if isinstance(schema.get(inner_keyword), dict):
             place = pointer(path, inner_keyword)
-            inner = marked(self._annotation(schema[inner_keyword], place, f"{name}_item"), place)
+            inner = self._annotation(extra.pop(inner_keyword), place, f"{name}_item")
+            inner = marked(inner, place)
             word += f"[str, {inner}]" if kind == "object" else f"[{inner}]"
-            expressed.add(inner_keyword)
         words = ARGUMENTS.get(kind, {})
-        native = [key for key in schema if key in words and _is_bound(schema[key], key)]
-        arguments = [
-            f"{marked(words[key], pointer(path, key))}={_literal(schema[key])}" for key in native
-        ]
-        if extra := {k: value for k, value in schema.items() if k not in {*expressed, *native}}:
+        arguments = []
+        for key, value in schema.items():
+            if key in words and _is_bound(value, key):
+                arguments.append(f"{marked(words[key], pointer(path, key))}={_literal(value)}")
+                del extra[key]
+        if extra:
             arguments.append(self._extra(extra, path))
         return word, arguments
 
-    def _extra(self, extra: dict[str, Any], path: str) -> str:
+    def _extra(self, extra: JsonObject, path: str) -> str:
         members = []
         for key, value in extra.items():
             place = pointer(path, key)
@@ -172,6 +191,13 @@ class _Classes:
                 source = f"TypeAdapter({self._annotation(value, place, 'contained')}).json_schema()"
             members.append(f"{word[0]}{marked(word[1:-1], place)}{word[-1]}: {source}")
         return f"json_schema_extra={{{', '.join(members)}}}"
+
+
+def _class_name(name: str) -> str:
+    """Return the name of the class for a property, such as ``HomeAddress``."""
+    words = re.findall(r"[A-Za-z0-9]+", name)
+    title = "".join(word[0].upper() + word[1:] for word in words)
+    return title if title[:1].isalpha() else f"Model{title}"
 
 
 def _free(name: str, used: set[str], between: str) -> str:
@@ -191,17 +217,20 @@ def _is_bound(value: Any, key: str) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _literals(schema: dict[str, Any]) -> list[Any]:
+def _literals(schema: JsonObject) -> list[Any]:
     """Return the values of a ``Literal`` that expresses the whole schema, or []."""
     kind = schema.get("type")
     values = []
     if schema.keys() == {"type", "const"}:
         values = [schema["const"]]
     elif schema.keys() == {"type", "enum"} and isinstance(schema["enum"], list):
-        # A single value would be a const.
-        values = schema["enum"] if len(schema["enum"]) > 1 else []
-    fits = isinstance(kind, str) and all(type(value) is LITERAL_TYPES.get(kind) for value in values)
-    return values if fits and len({repr(value) for value in values}) == len(values) else []
+        values = schema["enum"]
+        if len(values) < 2:  # a single value would be a const
+            return []
+    if not isinstance(kind, str) or len(set(map(repr, values))) < len(values):
+        return []
+    literal_type = LITERAL_TYPES.get(kind)
+    return values if all(type(value) is literal_type for value in values) else []
 
 
 def _is_model(schema: Any) -> bool:
@@ -216,15 +245,11 @@ def _is_model(schema: Any) -> bool:
 
 def _identifier(name: str, used: set[str]) -> str:
     """Return an unused field name: the property's name if it is allowed, else ``field_…``."""
-    identifier = name
-    reserved = (
-        identifier in RESERVED
-        or keyword.iskeyword(identifier)
-        or identifier.startswith(("_", "model_"))
-    )
-    if not (identifier.isascii() and identifier.isidentifier()) or reserved or identifier in used:
-        identifier = "field_" + re.sub(r"\W", "_", name, flags=re.ASCII)
-    return _free(identifier, used, "_")
+    is_reserved = name in RESERVED or keyword.iskeyword(name) or name.startswith(("_", "model_"))
+    is_valid = name.isascii() and name.isidentifier()
+    if not is_valid or is_reserved or name in used:
+        name = "field_" + re.sub(r"\W", "_", name, flags=re.ASCII)
+    return _free(name, used, "_")
 
 
 def _literal(value: Any) -> str:
@@ -238,6 +263,6 @@ def _literal(value: Any) -> str:
         case list():
             return f"[{', '.join(map(_literal, value))}]"
         case dict():
-            members = (f"{_literal(key)}: {_literal(member)}" for key, member in value.items())
+            members = [f"{_literal(key)}: {_literal(member)}" for key, member in value.items()]
             return f"{{{', '.join(members)}}}"
     return repr(value)

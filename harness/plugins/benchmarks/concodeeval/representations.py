@@ -9,7 +9,8 @@ arrays of these; ``corrected`` says "less". For schemas that the authors' text d
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args
@@ -19,7 +20,7 @@ import yaml
 
 from harness.errors import DataInvalid
 from harness.plugins.benchmarks.concodeeval import python
-from harness.plugins.benchmarks.concodeeval.documents.xml_text import DECLARATION, lines
+from harness.plugins.benchmarks.concodeeval.documents.xml_text import DECLARATION, XmlWriter
 from harness.plugins.benchmarks.concodeeval.schema import (
     RESERVED,
     Representation,
@@ -32,15 +33,14 @@ from harness.plugins.benchmarks.concodeeval.schema import (
     unmarked,
 )
 from harness.prompts import Template, read
+from harness.records import JsonObject
 from harness.scoring.validators.limits import UnparseableDocument
 
 REPRESENTATIONS: tuple[Representation, ...] = get_args(Representation)
 INDENT = " " * 4
 
 
-def render(
-    schema: Schema, representation: Representation, *, wording: Wording = "corrected"
-) -> str:
+def render(schema: Schema, representation: Representation, wording: Wording = "corrected") -> str:
     """Return a schema in a representation. ``wording`` is that of sentences in English."""
     return rendered(schema, representation, wording)[0]
 
@@ -73,18 +73,19 @@ def rendered(
 
 def _json(value: Any, indent: str, path: str) -> str:
     """Return a value as JSON with marks, formatted like ``json.dumps(value, indent=4)``."""
+    if not isinstance(value, dict | list) or not value:
+        return json.dumps(value, ensure_ascii=False)
     inner = indent + INDENT
-    if isinstance(value, dict) and value:
-        lines = []
-        for name, member in value.items():
-            place = pointer(path, name)
-            word = marked(json.dumps(name, ensure_ascii=False)[1:-1], place)
-            lines.append(f'{inner}"{word}": {_json(member, inner, place)}')
-        return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
-    if isinstance(value, list) and value:
-        items = [inner + _json(item, inner, pointer(path, n)) for n, item in enumerate(value)]
-        return "[\n" + ",\n".join(items) + f"\n{indent}]"
-    return json.dumps(value, ensure_ascii=False)
+    lines = []
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            lines.append(inner + _json(item, inner, pointer(path, number)))
+        return "[\n" + ",\n".join(lines) + f"\n{indent}]"
+    for name, member in value.items():
+        place = pointer(path, name)
+        word = marked(json.dumps(name, ensure_ascii=False)[1:-1], place)
+        lines.append(f'{inner}"{word}": {_json(member, inner, place)}')
+    return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
 
 
 class _Dumper(yaml.SafeDumper):
@@ -92,9 +93,12 @@ class _Dumper(yaml.SafeDumper):
         return True  # write a repeated list out each time
 
 
+_FOLDED = re.compile("[\r\x85\u2028\u2029]")
+
+
 def _yaml_string(dumper: _Dumper, text: str) -> yaml.ScalarNode:
     """Return a string's node, quoted if PyYAML would fold one of its line breaks."""
-    style = '"' if any(character in text for character in "\r\x85\u2028\u2029") else None
+    style = '"' if _FOLDED.search(text) else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
@@ -116,24 +120,30 @@ def _yaml(schema: Schema) -> tuple[str, Spans]:
                 spans[place] = (name.start_mark.index, name.end_mark.index)
                 pending.append((member, place))
         elif isinstance(node, yaml.SequenceNode):
-            pending += ((member, pointer(path, number)) for number, member in enumerate(node.value))
+            for number, member in enumerate(node.value):
+                pending.append((member, pointer(path, number)))
     return text, spans
+
+
+class _MarkingWriter(XmlWriter):
+    """Writes a schema as XML with marks."""
+
+    def escaped(self, text: str) -> str:
+        return escape(text, {"\r": "&#13;"})
+
+    def quoted(self, text: str) -> str:
+        return quoteattr(text, {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"})
+
+    def marked(self, text: str, path: Sequence[str | int]) -> str:
+        return marked(text, pointer("", *path))
 
 
 def _xml(schema: Schema) -> str:
     """Return the schema as XML with marks."""
     if not schema:
         return f"{DECLARATION}\n<all>\n</all>"
+    elements = _MarkingWriter().lines("all", "all", schema, ())
     try:
-        elements = lines(
-            "all",
-            "all",
-            schema,
-            (),
-            escaped=lambda text: escape(text, {"\r": "&#13;"}),
-            quoted=lambda text: quoteattr(text, {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"}),
-            marked=lambda text, path: marked(text, pointer("", *path)),
-        )
         return "\n".join([DECLARATION, *elements])
     except UnparseableDocument as error:
         raise DataInvalid(f"The schema cannot be written as XML: {error}.") from None
@@ -159,43 +169,60 @@ def _english(schema: Schema, wording: Wording) -> str:
     kind = schema.get("type")
     noun = "any value"
     composed = kind in ("array", "object")
-    if wording == "paper" and composed and (fields := _recorded(schema)):
-        return _recorded_english().render(fields).removesuffix("\n")
+    phrases = PHRASES
+    if wording == "paper" and composed:
+        if fields := _recorded(schema):
+            return _recorded_english().render(fields).removesuffix("\n")
+    elif wording == "paper":
+        phrases = AS_RECORDED
     if isinstance(kind, str):
-        noun = marked(_noun(kind) if composed else f"a single {kind}", "/type")
-    phrases = AS_RECORDED if wording == "paper" and not composed else PHRASES
+        phrase = _noun(kind) if composed else f"a single {kind}"
+        noun = marked(phrase, "/type")
     lines = list(_clauses(schema, "", phrases))
-    ends = " that must be:" if lines or wording == "paper" else "."
-    return "\n".join([f"This JSON schema defines {noun}{ends}", *lines])
+    end = "."
+    if lines or wording == "paper":
+        end = " that must be:"
+    return "\n".join([f"This JSON schema defines {noun}{end}", *lines])
 
 
-def _recorded(schema: Schema) -> dict[str, Any] | None:
+def _recorded(schema: Schema) -> JsonObject | None:
     """Return the fields of `RECORDED_ENGLISH`, if that text can describe the schema."""
-    inner = "items" if "items" in schema else "contains"
-    part, path = (schema.get(inner), f"/{inner}") if schema["type"] == "array" else (schema, "")
-    if not isinstance(part, dict) or (path and schema.keys() - {"type", inner, *COUNTS}):
+    part: Any = schema
+    path = ""
+    if schema["type"] == "array":
+        inner = "items" if "items" in schema else "contains"
+        if schema.keys() - {"type", inner, *COUNTS}:
+            return None
+        part = schema.get(inner)
+        path = f"/{inner}"
+    if not _is_covered(part, bool(path)):
         return None
-    described = bool(path and part) and _is_flat(part)
-    if part.get("type") == "object" and part.keys() <= _OBJECT and part.get("properties"):
-        described = isinstance(part.get("additionalProperties", True), bool)
-        described = described and all(map(_is_flat, part["properties"].values()))
-    described_copy = _marked_copy(part, path)
-    array = path and marked(f"{marked('array', '/type')} of {described_copy.get('type')}s", path)
+    copy = _marked_copy(part, path)
+    array = ""
+    if path:
+        array = marked(f"{marked('array', '/type')} of {copy.get('type')}s", path)
     counts = {key: _marked_copy(schema[key], f"/{key}") for key in COUNTS if key in schema}
-    fields = {
-        "of": described_copy,
-        "array": array,
-        "counts": counts,
-        "required": part.get("required"),
-    }
-    return fields if described else None
+    return {"of": copy, "array": array, "counts": counts, "required": part.get("required")}
+
+
+def _is_covered(schema: Any, in_array: bool) -> bool:
+    """Return whether the authors' text can describe this schema, of the root or of its items."""
+    if not isinstance(schema, dict):
+        return False
+    properties = schema.get("properties")
+    if schema.get("type") == "object" and schema.keys() <= _OBJECT and properties:
+        additional = schema.get("additionalProperties", True)
+        return isinstance(additional, bool) and all(map(_is_flat, properties.values()))
+    return in_array and bool(schema) and _is_flat(schema)
 
 
 def _marked_copy(value: Any, path: str) -> Any:
     """Return a copy of a schema in which marked text replaces each value."""
     if isinstance(value, dict):
         return {key: _marked_copy(member, pointer(path, key)) for key, member in value.items()}
-    return marked(", ".join(map(str, value if isinstance(value, list) else [value])), path)
+    if isinstance(value, list):
+        value = ", ".join(map(str, value))
+    return marked(str(value), path)
 
 
 _OBJECT = {"type", "properties", "additionalProperties", "required"}
@@ -205,8 +232,10 @@ _FLAT |= {"format", "minLength", "maxLength"}
 
 def _is_flat(schema: Any) -> bool:
     """Return whether the authors' text can describe this schema as a property or an item."""
-    kind = schema.get("type") if isinstance(schema, dict) and schema.keys() <= _FLAT else None
-    return schema == {} or (isinstance(kind, str) and kind not in ("array", "object"))
+    if not isinstance(schema, dict) or not schema.keys() <= _FLAT:
+        return False
+    kind = schema.get("type")
+    return not schema or (isinstance(kind, str) and kind not in ("array", "object"))
 
 
 def _clauses(schema: Schema, path: str, phrases: Mapping[str, str] = PHRASES) -> Iterator[str]:
@@ -220,34 +249,46 @@ def _clauses(schema: Schema, path: str, phrases: Mapping[str, str] = PHRASES) ->
                 yield from _inner("array where each item must be ", value, place)
             case "contains", _:
                 counts = [count for count in COUNTS if count in schema]
-                some = "some items, counted here," if counts else "at least one item"
+                some = "at least one item"
+                if counts:
+                    some = "some items, counted here,"
                 yield from _inner(f"array of which {some} must be ", value, place)
                 for count in counts:
-                    yield marked(_phrase(count, schema[count], phrases), pointer(path, count))
+                    phrase = _phrase(count, schema[count], phrases)
+                    yield marked(phrase, pointer(path, count))
             case "minContains" | "maxContains", _ if "contains" in schema:
                 pass  # described below `contains`
             case "properties", dict():
-                yield marked("object with the properties:" if value else "object", place)
+                lead = "object with the properties:" if value else "object"
+                yield marked(lead, place)
                 for name, inner in value.items():
                     noun, lines = _described(inner, pointer(place, name))
-                    yield f"{INDENT}{name}: {noun}{' that must be:' if lines else ''}"
-                    yield from (INDENT + line for line in lines)
+                    if lines:
+                        noun += " that must be:"
+                    yield f"{INDENT}{name}: {noun}"
+                    for line in lines:
+                        yield INDENT + line
             case "required", list():
                 yield marked(f"Required properties: {', '.join(value) or 'none'}", place)
-            case "additionalProperties", bool():
-                allowed = "allowed" if value else "not allowed"
-                yield marked(f"Additional properties are {allowed}", place)
+            case "additionalProperties", True:
+                yield marked("Additional properties are allowed", place)
+            case "additionalProperties", False:
+                yield marked("Additional properties are not allowed", place)
             case "additionalProperties", _:
                 yield from _inner("Additional properties must be ", value, place)
-            case "uniqueItems", bool():
-                yield marked("No item twice" if value else "Items may be equal", place)
+            case "uniqueItems", True:
+                yield marked("No item twice", place)
+            case "uniqueItems", False:
+                yield marked("Items may be equal", place)
             case _:
                 yield marked(_phrase(keyword, value, phrases), place)
 
 
 def _inner(lead: str, schema: Any, place: str) -> Iterator[str]:
     noun, lines = _described(schema, place)
-    yield marked(f"{lead}{noun}{':' if lines else ''}", place)
+    if lines:
+        noun += ":"
+    yield marked(f"{lead}{noun}", place)
     yield from lines
 
 
@@ -274,7 +315,8 @@ def _phrase(keyword: str, value: Any, phrases: Mapping[str, str]) -> str:
 
 
 def _noun(kind: str) -> str:
-    return f"{'an' if kind[:1] in 'aeiou' else 'a'} {kind}"
+    article = "an" if kind[:1] in "aeiou" else "a"
+    return f"{article} {kind}"
 
 
 def _quoted(value: Any) -> str:

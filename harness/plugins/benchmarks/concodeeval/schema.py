@@ -16,6 +16,7 @@ from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
 from harness.plugins.benchmarks.concodeeval.documents import Format, Mode, locate, third
+from harness.records import JsonObject
 from harness.scoring.validators import Violation, limits
 
 Schema: TypeAlias = Mapping[str, Any]  # a JSON Schema, whose values can be any JSON
@@ -87,16 +88,19 @@ class Constraints:
 
     def __init__(self, schema: Schema, text: str, spans: Spans) -> None:
         self.schema = schema
-        self.found: dict[str, dict[str, Any]] = {}
+        self.found: dict[str, JsonObject] = {}
         for path, keyword, value in keywords(schema):
-            if keyword not in NOT_CONSTRAINTS:
-                groups = {"schema_third": third(spans[path][0], len(text))} if path in spans else {}
-                constraint = {"constraint": f"{path} {value}"[:LONGEST], "kind": keyword}
-                self.found[path] = {**constraint, "groups": groups}
+            if keyword in NOT_CONSTRAINTS:
+                continue
+            groups = {}
+            if path in spans:
+                groups["schema_third"] = third(spans[path][0], len(text))
+            constraint = {"constraint": f"{path} {value}"[:LONGEST], "kind": keyword}
+            self.found[path] = {**constraint, "groups": groups}
 
     def met(
         self, violations: Sequence[Violation], value: Any, sample: str, output: Format, mode: Mode
-    ) -> list[dict[str, Any]]:
+    ) -> list[JsonObject]:
         """Return an entry for each constraint that applies to a sample, with its verdict.
 
         ``sample`` is the text of the ``value``, in which the violations are located.
@@ -110,10 +114,13 @@ class Constraints:
             entry = self.found.get(path, {"constraint": path, "groups": {}})
             if violation := broken.get(path):
                 place = sample_third(sample, output, violation.path, mode)
-                failed = {"kind": violation.keyword, "passed": False}
-                reason = {"reason": violation.message[:LONGEST]}
-                groups = {"groups": {**entry["groups"], "output_third": place}}
-                met.append(entry | failed | reason | groups)
+                failure = {
+                    "kind": violation.keyword,
+                    "passed": False,
+                    "reason": violation.message[:LONGEST],
+                    "groups": {**entry["groups"], "output_third": place},
+                }
+                met.append(entry | failure)
             elif path in applicable:
                 met.append({**entry, "passed": True})
         return met
@@ -162,4 +169,6 @@ def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
     if not path:
         return "whole"
     span = locate(sample, output, path, mode=mode)
-    return third(sum(span) // 2, len(sample)) if span else "unknown"
+    if span is None:
+        return "unknown"
+    return third(sum(span) // 2, len(sample))

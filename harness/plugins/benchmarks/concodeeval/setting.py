@@ -30,7 +30,7 @@ from harness.plugins.benchmarks.concodeeval.schema import (
 )
 from harness.ports import DataTable, Task
 from harness.prompts import Template, named, read, read_file
-from harness.records import Message
+from harness.records import JsonObject, Message
 from harness.scoring.validators import validator
 
 BUILTIN = Path(__file__).with_name("builtin")
@@ -48,7 +48,7 @@ class SchemaRow(msgspec.Struct, frozen=True):
     """
 
     id: str
-    schema: dict[str, Any]
+    schema: JsonObject
     root: str = "any"
     range: str = ""
 
@@ -81,14 +81,17 @@ def read_benchmark(dataset: str, data: DataFolder) -> Benchmark:
     """Read a data set, given by its name (``builtin``, ``recorded``) or its path."""
     if dataset == "recorded":
         path = data.file(RECORDED)
+    elif dataset == "builtin":
+        path = BUILTIN
     else:
-        path = BUILTIN if dataset == "builtin" else data.place(dataset)
+        path = data.place(dataset)
     if not path.is_dir():
         return Benchmark(tuple(read_all(path, _schema)), {}, sha256(path))
-    files = path / "schemas.jsonl", path / "validation.jsonl"
-    if lost := [file.name for file in files if not file.is_file()]:
-        remedy = "Make a benchmark: harness build concodeeval."
-        raise DataMissing(f"{path} has no {lost[0]}.", remedy)
+    files = (path / "schemas.jsonl", path / "validation.jsonl")
+    for file in files:
+        if not file.is_file():
+            remedy = "Make a benchmark: harness build concodeeval."
+            raise DataMissing(f"{path} has no {file.name}.", remedy)
     schemas = tuple(read_all(files[0], _schema))
     samples: dict[str, list[Sample]] = {row.id: [] for row in schemas}
     for sample in read_all(files[1], lambda row, where: converted(row, Sample, where)):
@@ -105,21 +108,25 @@ def _schema(row: Row, where: str) -> SchemaRow:
     if not isinstance(schema, dict):
         raise DataInvalid(f"{where}: 'schema' is missing or not a JSON object.")
     name = row.get("id", Path(str(row.get("file", ""))).stem)  # string_0_100_i_15.json
-    name = row.get("idx") if name == "" else name  # the authors' recorded samples
+    if name == "":
+        name = row.get("idx")  # the authors' recorded samples
+    fields = {"id": name or None, "schema": schema}
+    if isinstance(name, int):
+        fields["id"] = str(name)
     kind = schema.get("type")
-    bounds = re.match(r"[a-z]+_(\d+)_(\d+)_", str(name))
-    fields = {
-        "id": str(name) if isinstance(name, int) else name or None,
-        "schema": schema,
-        "root": kind if isinstance(kind, str) else "any",
-        "range": "-".join(bounds.groups()) if bounds else "",
-    }
+    if isinstance(kind, str):
+        fields["root"] = kind
+    if bounds := re.match(r"[a-z]+_(\d+)_(\d+)_", str(name)):
+        fields["range"] = "-".join(bounds.groups())
     return converted(fields, SchemaRow, where)
 
 
 _PAPER = "Kammakomati et al. 2024, arXiv 2407.03387"
 NAMES: Mapping[Representation | Format, str] = {  # their names in prompts
-    **{"json": "JSON", "yaml": "YAML", "xml": "XML", "python": "Python"},
+    "json": "JSON",
+    "yaml": "YAML",
+    "xml": "XML",
+    "python": "Python",
     "natural_language": "natural language",
 }
 FOLDER = "concodeeval"
@@ -164,19 +171,22 @@ class ConCodeEval(Task[Any]):
 
     def _find_prompts(self, prompt: str, data: DataFolder) -> None:
         name = f"{FOLDER}/{self.part}_{prompt}"
-        self._system = None
+        is_english = self.part == "generation" and self.representation == "natural_language"
         self._own_prompt = prompt not in self.prompts
-        english = self.part == "generation" and self.representation == "natural_language"
+        self._system: Template | None = None
         if self._own_prompt:
             self._user = read_file(data.file(prompt), f"task.prompt ({prompt})")
-        elif english and prompt != "chat":
+        elif is_english and prompt != "chat":
             self._user = read(f"{FOLDER}/natural_language")
         else:
             self._user = read(name)
-            self._system = read(f"{name}.system") if f"{name}.system" in named(FOLDER) else None
-        self._few_shot: Template | None = self._user if "shots" in self._user.names else None
+            if f"{name}.system" in named(FOLDER):
+                self._system = read(f"{name}.system")
+        self._few_shot: Template | None = None
         if prompt in self.prompts[1:]:
             self._few_shot = read(f"{FOLDER}/{self.part}_paper_few_shot")
+        elif "shots" in self._user.names:
+            self._few_shot = self._user
         self._user.refuse_unknown(self.prompt_fields)
 
     @cached_property
@@ -192,36 +202,33 @@ class ConCodeEval(Task[Any]):
     def describe(self) -> Iterator[DataTable]:
         """Yield tables of schema lengths and of schemas per keyword."""
         schemas = [row.schema for row in self.benchmark.schemas]
-        texts = {
-            name: [
-                representations.render(schema, name, wording=self._wording) for schema in schemas
-            ]
-            for name in representations.REPRESENTATIONS
-        }
-        for unit, measure in (("characters", len), ("words", lambda text: len(text.split()))):
-            rows = [
-                (NAMES[name], *summary(list(map(measure, rendered))))
-                for name, rendered in texts.items()
-            ]
+        lengths: dict[str, list[tuple[str | float | None, ...]]] = {"characters": [], "words": []}
+        for name in representations.REPRESENTATIONS:
+            texts = [representations.render(schema, name, self._wording) for schema in schemas]
+            words = [len(text.split()) for text in texts]
+            lengths["characters"].append((NAMES[name], *summary(list(map(len, texts)))))
+            lengths["words"].append((NAMES[name], *summary(words)))
+        for unit, rows in lengths.items():
             yield DataTable((f"{unit} per schema", *SUMMARY), rows, f"{_PAPER}, table 3")
-        counts = Counter(
-            key for schema in schemas for key in {key for _, key, _ in keywords(schema)}
-        )
+        counts = Counter[str]()
+        for schema in schemas:
+            counts.update({keyword for _, keyword, _ in keywords(schema)})
         yield DataTable(("keyword", "schemas"), counts.most_common())
 
     def groups(self, row: SchemaRow, output: Format) -> dict[str, str]:
         """Return an instance's groups."""
         groups = {"output": output, "representation": self.representation, "root": row.root}
-        return groups | ({"range": row.range} if row.range else {})
+        if row.range:
+            groups["range"] = row.range
+        return groups
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the data set's name, and hashes of its files and of the prompts."""
-        texts = [
-            template.text for template in (self._system, self._user, self._few_shot) if template
-        ]
-        english = self.representation == "natural_language" and self._wording == "paper"
-        if english and any(row.root in ("array", "object") for row in self.benchmark.schemas):
-            texts.append(read(representations.RECORDED_ENGLISH).text)
+        templates = [self._system, self._user, self._few_shot]
+        is_english = self.representation == "natural_language" and self._wording == "paper"
+        if is_english and any(row.root in ("array", "object") for row in self.benchmark.schemas):
+            templates.append(read(representations.RECORDED_ENGLISH))
+        texts = [template.text for template in templates if template]
         return {
             "dataset": self._dataset,
             "dataset_sha256": self.benchmark.digest,
@@ -241,5 +248,7 @@ class ConCodeEval(Task[Any]):
                 remedy = "Set task.shots.form to turns, or write a template with 'shots' in it."
                 raise ConfigError("task.shots: the prompt has no place for shots.", remedy)
             return (Message("user", self._few_shot.render(values)),)
-        system = [Message("system", self._system.render(values))] if self._system else []
-        return (*system, Message("user", self._user.render(values)))
+        question = Message("user", self._user.render(values))
+        if self._system is None:
+            return (question,)
+        return (Message("system", self._system.render(values)), question)

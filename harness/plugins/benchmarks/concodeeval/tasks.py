@@ -120,11 +120,11 @@ class ConCodeEvalGeneration(ConCodeEval):
     ) -> tuple[Message, ...]:
         """Return the conversation, with those shots whose schema has a valid sample."""
         item = instance.data
-        examples = [
-            {"schema": shot.data.text, "sample": sample[0]}
-            for shot in shots
-            if (sample := self._sample(shot.data))
-        ]
+        examples = []
+        for shot in shots:
+            sample = self._sample(shot.data)
+            if sample is not None:
+                examples.append({"schema": shot.data.text, "sample": sample[0]})
         return self.conversation({"schema": item.text, "output": NAMES[item.output]}, examples)
 
     def score(self, instance: GenerationInstance, text: str) -> Mapping[str, Score]:
@@ -192,11 +192,8 @@ class ConCodeEvalGeneration(ConCodeEval):
     def wrong_answer(self, instance: GenerationInstance) -> str | None:
         """Return an answer that fails, or None if a simulated model should write a sentence."""
         item = instance.data
-        samples = [
-            candidate
-            for candidate in self.benchmark.samples.get(item.row.id, ())
-            if candidate.label == "no"
-        ]
+        all_samples = self.benchmark.samples.get(item.row.id, ())
+        samples = [sample for sample in all_samples if sample.label == "no"]
         chance = random.Random(instance.id)
         kind = chance.choice(("sample", "sample", "sentence", "broken"))
         if kind == "sentence" or not samples:
@@ -208,7 +205,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         try:
             passes = self.score(instance, answer)["valid"].passed
         except Unparseable:
-            passes = False
+            return answer
         return None if passes else answer
 
     @override
@@ -222,16 +219,16 @@ class ConCodeEvalGeneration(ConCodeEval):
 
     def _sample(self, item: GenerationItem) -> tuple[str, Any] | None:
         """Return the text and value of a schema's first valid sample, if there is one."""
-        key = item.row.id, item.output
+        key = (item.row.id, item.output)
         if key not in self._samples:
-            candidates = self.benchmark.samples.get(item.row.id, ())
-            tried = (
-                self._tried(item, candidate.value)
-                for candidate in candidates
-                if candidate.label == "yes"
-            )
-            self._samples[key] = next(filter(None, tried), None)
+            self._samples[key] = self._first_valid(item)
         return self._samples[key]
+
+    def _first_valid(self, item: GenerationItem) -> tuple[str, Any] | None:
+        for candidate in self.benchmark.samples.get(item.row.id, ()):
+            if candidate.label == "yes" and (sample := self._tried(item, candidate.value)):
+                return sample
+        return None
 
     def _tried(self, item: GenerationItem, value: Any) -> tuple[str, Any] | None:
         """Return a value's text and the value read back from it, or None if the text is invalid."""
@@ -248,15 +245,16 @@ class ConCodeEvalGeneration(ConCodeEval):
         """Return a warning if the extraction cannot read the form that the prompt asks for."""
         text = self._user.text
         name = self._extraction.name
-        opened = re.search(r"```\w*\s*\Z", text) is not None and text.count("```") % 2 == 1
-        readable = reads(self._extraction, "[1]\n```" if opened else "```\n[1]\n```")
+        opens = re.search(r"```\w*\s*\Z", text) is not None and text.count("```") % 2 == 1
+        readable = reads(self._extraction, "[1]\n```" if opens else "```\n[1]\n```")
         if name == "whole":
             readable = list(self.outputs) == ["json"]  # decoding may be constrained to the sample
-        if readable or (self._own_prompt and not opened):
+        if readable or (self._own_prompt and not opens):
             return []
-        asks, right = ("opens", "open_fence") if opened else ("asks for", "fence")
-        problem = f"The prompt {asks} a block (```), where the extraction {name!r} finds no sample."
-        return [f"{problem} Set task.extraction to {right}."]
+        problem = f"a block (```), where the extraction {name!r} finds no sample."
+        if opens:
+            return [f"The prompt opens {problem} Set task.extraction to open_fence."]
+        return [f"The prompt asks for {problem} Set task.extraction to fence."]
 
     @property
     @override
@@ -280,8 +278,9 @@ class ConCodeEvalGeneration(ConCodeEval):
 
 
 def _unread(no_block: bool) -> dict[str, Score]:
+    reason = "no sample" if no_block else "a sample that cannot be read"
     return {
-        "valid": Score(False, False, "no sample" if no_block else "a sample that cannot be read"),
+        "valid": Score(False, False, reason),
         "no_block": Score(no_block),
         "unparseable": Score(not no_block),
         "invalid_sample": Score(True),
@@ -366,17 +365,17 @@ class ConCodeEvalValidation(ConCodeEval):
                 f"{sample.id!r:.80} is labelled {label!r}; its schema says otherwise ({problem})."
             )
             raise DataInvalid(complaint, "Rebuild the data set, or correct the label.")
-        return label, violations[0] if violations else None
+        return label, next(iter(violations), None)
 
     def messages(
         self, instance: ValidationInstance, shots: Sequence[ValidationInstance]
     ) -> tuple[Message, ...]:
         """Return the conversation: the shots with their answers, the schema and the sample."""
         item = instance.data
-        examples = [
-            {"schema": shot.data.text, "sample": shot.data.sample, "answer": shot.data.label}
-            for shot in shots
-        ]
+        examples = []
+        for shot in shots:
+            example = {"schema": shot.data.text, "sample": shot.data.sample}
+            examples.append(example | {"answer": shot.data.label})
         fields = {"schema": item.text, "sample": item.sample, "output": NAMES[item.output]}
         return self.conversation(fields, examples)
 
@@ -390,10 +389,9 @@ class ConCodeEvalValidation(ConCodeEval):
         item = instance.data
         if answer == item.label:
             return {"correct": Score(True, True, details={"said": answer})}
-        if item.violation is None:
-            kind = "valid"
-            reason = "said no of a valid sample"
-        else:
+        kind = "valid"
+        reason = "said no of a valid sample"
+        if item.violation is not None:
             kind = item.violation.keyword
             reason = f"said yes, but {item.violation.message}"
         details = {"said": answer, "keywords": {kind: 1}}
@@ -440,6 +438,8 @@ def yes_or_no(text: str) -> Label:
     else:
         words = _CONCLUSION.findall(text)[-1:] or _ANY.findall(text)
     answers = {word.lower() for word in words}
-    if len(answers) != 1:
-        raise Unparseable("both yes and no" if answers else "neither yes nor no")
+    if not answers:
+        raise Unparseable("neither yes nor no")
+    if len(answers) > 1:
+        raise Unparseable("both yes and no")
     return cast("Label", answers.pop())

@@ -10,11 +10,12 @@ import ast
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 from typing_extensions import override
 
 from harness.errors import ConfigError, Unparseable
+from harness.plugins.benchmarks.followbench.task import FollowBenchTask
 from harness.ports import Task
 from harness.records import Instance, Question, Reply, Request, Score
 from harness.scoring.conclusions import has_other_answer, is_quoted, is_reconsidered
@@ -23,20 +24,6 @@ from harness.scoring.quotations import unquoted
 
 RULE = "rule"
 """Key of a rule's verdict in a score's details, if the judge was asked in addition to the rule."""
-
-
-@runtime_checkable
-class Evolving(Protocol):
-    """A task with instructions that gain one constraint per level."""
-
-    def category(self, instance: Instance[Any]) -> str:
-        """Return the category of the instance's constraints."""
-
-    def evolution(self, instance: Instance[Any]) -> Sequence[str]:
-        """Return the instructions from level 0 to the instance's level."""
-
-    def rule_verdict(self, instance: Instance[Any], text: str) -> bool | None:
-        """Return whether an answer follows the instance's rule, or None if a judge decides."""
 
 
 class FollowBenchJudge(PublishedJudge):
@@ -61,7 +48,7 @@ class FollowBenchJudge(PublishedJudge):
         *,
         task: Task[Any],
     ) -> None:
-        if not isinstance(task, Evolving):
+        if not isinstance(task, FollowBenchTask):
             raise ConfigError(
                 "The task does not say how its instructions evolved.",
                 "Use this judge with the task followbench, and others with other judges.",
@@ -73,15 +60,15 @@ class FollowBenchJudge(PublishedJudge):
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
         """Return the question on an answer, or none if a rule alone decides or no prompt fits."""
-        evolution = self._task.evolution(instance)
-        name = f"{self._task.category(instance)}_level{len(evolution) - 1}"
+        evolution = instance.data.evolution
+        name = f"{instance.data.category}_level{len(evolution) - 1}"
         by_rule = self._task.rule_verdict(instance, "") is not None
         if name not in self.prompts or (by_rule and not self._beside):
             return []
-        fields = {
-            f"instruction_level_{level}": instruction for level, instruction in enumerate(evolution)
-        }
-        return [Question((self.message(name, {**fields, "answer": text}),), self.decoding)]
+        fields = {"answer": text}
+        for level, instruction in enumerate(evolution):
+            fields[f"instruction_level_{level}"] = instruction
+        return [Question((self.message(name, fields),), self.decoding)]
 
     def parse(
         self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
@@ -97,28 +84,30 @@ class FollowBenchJudge(PublishedJudge):
         """
         if not replies:
             return {}
-        level = len(self._task.evolution(instance)) - 1
+        level = len(instance.data.evolution) - 1
         rule = self._task.rule_verdict(instance, text or "")
         met = self._read(replies[0], level)
-        if met is None and rule is not None:
-            return {}
         if met is None:
+            if rule is not None:
+                return {}
             raise Unparseable(f"The reply does not end in a list of {level} items, each YES or NO.")
         hard = all(met)
-        soft = sum(met) / level
         if rule is not None:  # the rule decides
             constraint = {"constraint": f"all {level}", "passed": hard, RULE: rule}
             return {"hard": Score(hard, None, "", {"constraints": [constraint]})}
-        numbered = list(enumerate(met, start=1))
-        wrong = ", ".join(str(number) for number, passed in numbered if not passed)
-        reason = f"Not satisfied: of the {level} constraints added in turn, {wrong}."
-        constraints = [
-            {"constraint": f"constraint {n}", "passed": passed} for n, passed in numbered
-        ]
-        details = {"constraints": constraints}
+        constraints = []
+        wrong = []
+        for number, passed in enumerate(met, start=1):
+            constraints.append({"constraint": f"constraint {number}", "passed": passed})
+            if not passed:
+                wrong.append(str(number))
+        reason = ""
+        if wrong:
+            added = f"of the {level} constraints added in turn"
+            reason = f"Not satisfied: {added}, {', '.join(wrong)}."
         return {
-            "hard": Score(hard, hard, reason * (not hard), details),
-            "soft": Score(soft, share=True),
+            "hard": Score(hard, hard, reason, {"constraints": constraints}),
+            "soft": Score(sum(met) / level, share=True),
         }
 
     @override
@@ -129,8 +118,9 @@ class FollowBenchJudge(PublishedJudge):
     def _read(self, reply: Reply, level: int) -> list[bool] | None:
         if self._official:
             return official_verdicts(reply.text, level)
-        cut_off = reply.is_truncated  # the list is at the end
-        return None if cut_off else verdicts(reply.text, level)
+        if reply.is_truncated:  # the list is at the end
+            return None
+        return verdicts(reply.text, level)
 
 
 _ASKED_FOR = re.compile(r"output a Python LIST with (\d) element")
@@ -158,21 +148,27 @@ def verdicts(reply: str, level: int) -> list[bool] | None:
     True
     """
     end = unquoted(reply)[-LONGEST_LINE:]
-    lists = [(match.span(), match[1]) for match in _LIST.finditer(end) if _is_list(match[1])]
+    lists = [match for match in _LIST.finditer(end) if _is_list(match[1])]
     lines = [line for line in end.splitlines() if line.strip(_AROUND)]
     last_line = _words(lines[-1]) if lines and level == 1 else None
-    if last_line or not lists:
-        return last_line
-    (start, stop), words = lists[-1]
-    last = _words(words)
-    line = end.rfind("\n", 0, start) + 1
+    if last_line is not None:
+        return last_line if len(last_line) == 1 else None
+    if not lists:
+        return None
+    last_list = lists[-1]
+    start = last_list.start()
+    stop = last_list.end()
+    last = _words(last_list[1])
     if is_quoted(end, start) or is_reconsidered(end, stop) or has_other_answer(end, stop, ""):
         return None
-    if _OTHER_LIST.search(end, stop):
+    if _OTHER_LIST.search(end, stop) or _OPEN_LIST.search(end, stop):
         return None
-    contradicts = any(_words(text) != last for (begin, _), text in lists if begin >= line)
-    if contradicts or _OPEN_LIST.search(end, stop) or last is None or len(last) != level:
+    if last is None or len(last) != level:
         return None
+    line_start = end.rfind("\n", 0, start) + 1
+    for match in lists:
+        if match.start() >= line_start and _words(match[1]) != last:
+            return None
     return last
 
 
@@ -190,8 +186,9 @@ def _words(text: str) -> list[bool] | None:
 
 
 def _decided(words: Sequence[Any]) -> list[bool] | None:
-    are_verdicts = all(word == "YES" or word in NOT_SATISFIED for word in words)
-    return [word == "YES" for word in words] if are_verdicts else None
+    if all(word == "YES" or word in NOT_SATISFIED for word in words):
+        return [word == "YES" for word in words]
+    return None
 
 
 def official_verdicts(reply: str, level: int) -> list[bool] | None:
@@ -233,9 +230,14 @@ def _value(node: ast.expr) -> Any:
             # For `or`, the first true value; for `and`, the first false one; if none, the last.
             decides = isinstance(operator, ast.Or)
             values = [_value(part) for part in parts]
-            return next((value for value in values if bool(value) is decides), values[-1])
+            for value in values:
+                if bool(value) is decides:
+                    return value
+            return values[-1]
         case ast.IfExp(test=test, body=body, orelse=other):
-            return _value(body) if _value(test) else _value(other)
+            if _value(test):
+                return _value(body)
+            return _value(other)
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             first = _value(left)
             second = _value(right)

@@ -51,12 +51,16 @@ def rule_for(
     if category == "example":
         return FollowBenchRule(_in_form(target), source)
     if source in TARGETS:
-        right = _names_in(target)[:1] if source == "CONLL2003" else [target]
-        return FollowBenchRule(TARGETS[source](target), source, *right)
+        answer: str | None = target
+        if source == "CONLL2003":
+            answer = next(iter(_names_in(target)), None)
+        return FollowBenchRule(TARGETS[source](target), source, answer)
     numbered = f"{source}/{example_id}"
     if kind == "format" and numbered in CHECKS:
         source = numbered
-    return FollowBenchRule(CHECKS[source][level - 1], source) if source in CHECKS else None
+    if source not in CHECKS:
+        return None
+    return FollowBenchRule(CHECKS[source][level - 1], source)
 
 
 def _must(holds: Callable[[str], object], reason: str) -> Check:
@@ -68,7 +72,11 @@ def _must_not(fails: Callable[[str], object], reason: str) -> Check:
 
 
 def _all(*checks: Check) -> Check:
-    return lambda text: "; ".join(filter(None, (check(text) for check in checks)))
+    def check_all(text: str) -> str:
+        reasons = [check(text) for check in checks]
+        return "; ".join(filter(None, reasons))
+
+    return check_all
 
 
 # Rules with a target.
@@ -80,7 +88,8 @@ def _in_form(template: str) -> Check:
     parts = plain.replace("{answer}", ".*").split(".*")  # ".*" in it also allows any text
     if len(parts) != 2:
         raise ValueError("must contain {answer} exactly once")
-    pattern = re.compile(r"[^\n]*".join(map(re.escape, parts)))
+    before, after = map(re.escape, parts)
+    pattern = re.compile(rf"{before}[^\n]*{after}")
     return _must(pattern.fullmatch, "not in the form that the examples show")
 
 
@@ -92,8 +101,10 @@ def _lines_of(target: str) -> Check:
     lines = set(target.split("\n"))
 
     def check(text: str) -> str:
-        wrong = next((line for line in text.split("\n") if line not in lines), None)
-        return "" if wrong is None else f"the line {_quote(wrong)} is wrong"
+        for line in text.split("\n"):
+            if line not in lines:
+                return f"the line {_quote(line)} is wrong"
+        return ""
 
     return check
 
@@ -117,10 +128,12 @@ def _names_in(target: str) -> list[str]:
 
 def _last(pattern: str, what: str, target: str) -> Check:
     def check(text: str) -> str:
-        matches = re.findall(pattern, text)[-1:]
-        if matches == [target]:
+        matches = re.findall(pattern, text)
+        if not matches:
+            return f"has no {what}"
+        if matches[-1] == target:
             return ""
-        return f"the last {what} is {_quote(matches[0])}" if matches else f"has no {what}"
+        return f"the last {what} is {_quote(matches[-1])}"
 
     return check
 
@@ -155,33 +168,36 @@ def _sentences(text: str) -> list[str]:
 
 def _bold_points(text: str) -> int:
     """Count points such as ``**1. Growth:``."""
-    lines = (line[: line.rfind(":") + 1] for line in text.split("\n"))
-    return sum(len(re.findall(r"\*\*\d.[^:]*:", line)) for line in lines)
+    count = 0
+    for line in text.split("\n"):
+        before_colon = line[: line.rfind(":") + 1]
+        count += len(re.findall(r"\*\*\d.[^:]*:", before_colon))
+    return count
 
 
 _COUNTERS: Mapping[str, Callable[[str], int]] = {
     "sentences": lambda text: len(_sentences(text)),
     "words": lambda text: text.count(" ") + 1,
     "paragraphs": lambda text: len(text.split("\n\n")),
-    "punctuation marks": lambda text: sum(one in punctuation for one in text),
+    "punctuation marks": lambda text: sum(character in punctuation for character in text),
     "points like '**1. Growth:'": _bold_points,
 }
 
 
-def _exactly(expected: int, what: str) -> Check:
+def _count(what: str, requirement: str, is_met: Callable[[int], bool]) -> Check:
     def check(text: str) -> str:
         n = _COUNTERS[what](text)
-        return "" if n == expected else f"{n} {what}, exactly {expected} wanted"
+        return "" if is_met(n) else f"{n} {what}, {requirement} wanted"
 
     return check
+
+
+def _exactly(expected: int, what: str) -> Check:
+    return _count(what, f"exactly {expected}", lambda n: n == expected)
 
 
 def _words_at_most(limit: int) -> Check:
-    def check(text: str) -> str:
-        n = _COUNTERS["words"](text)
-        return "" if n <= limit else f"{n} words, at most {limit} wanted"
-
-    return check
+    return _count("words", f"at most {limit}", lambda n: n <= limit)
 
 
 def _words_per_sentence(
@@ -191,9 +207,11 @@ def _words_per_sentence(
     requirement: str = "",
 ) -> Check:
     def check(text: str) -> str:
-        sizes = (len(sentence.split()) for sentence in sentences(text))
-        wrong = next((n for n in sizes if not lower <= n <= upper), None)
-        return "" if wrong is None else f"a sentence has {wrong} words{requirement}"
+        for sentence in sentences(text):
+            n = len(sentence.split())
+            if not lower <= n <= upper:
+                return f"a sentence has {n} words{requirement}"
+        return ""
 
     return check
 
@@ -210,8 +228,10 @@ def _in_sentence(number: int, check: Check, *, if_missing: str = "") -> Check:
     """Return a check of one sentence (from 1), with a violation for its absence."""
 
     def checked(text: str) -> str:
-        sentences = _sentences(text)[number - 1 : number]
-        reason = check(sentences[0]) if sentences else if_missing
+        reason = if_missing
+        sentences = _sentences(text)
+        if number <= len(sentences):
+            reason = check(sentences[number - 1])
         return f"sentence {number} {reason}" if reason else ""
 
     return checked
@@ -219,18 +239,23 @@ def _in_sentence(number: int, check: Check, *, if_missing: str = "") -> Check:
 
 def _short_paragraphs(text: str) -> str:
     """Check that the first three paragraphs have at most two sentences each."""
-    longest = max(len(_sentences(part)) for part in text.split("\n\n")[:3])
+    paragraphs = text.split("\n\n")[:3]
+    longest = max(len(_sentences(paragraph)) for paragraph in paragraphs)
     return "" if longest < 3 else f"a paragraph has {longest} sentences"
 
 
 def _paragraphs_are_numbered(text: str) -> bool:
-    parts = filter(None, (part.lstrip() for part in text.split("\n\n")))
-    return all(re.match(r"\d+\.", part) for part in parts)
+    for part in text.split("\n\n"):
+        if part.strip() and not re.match(r"\s*\d+\.", part):
+            return False
+    return True
 
 
 def _points_are_short(text: str) -> bool:
-    points = (part for part in _BREAK.split(text) if re.search(r"[1-5]\.", part))
-    return all(point.count(".") < 2 for point in points)
+    for part in _BREAK.split(text):
+        if re.search(r"[1-5]\.", part) and part.count(".") > 1:
+            return False
+    return True
 
 
 def _levels(*checks: Check) -> tuple[Check, ...]:

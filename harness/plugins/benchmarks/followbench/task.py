@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias, get_args
 
 import numpy as np
 from msgspec import Meta, Struct
@@ -29,7 +29,7 @@ from harness.datasets.rows import Row, converted, rows
 from harness.errors import DataInvalid, DataMissing
 from harness.plugins.benchmarks.followbench.rules import CHECKS, FollowBenchRule, rule_for
 from harness.ports import FigureKind, TableFigure, Task, read_paper
-from harness.records import Criterion, Instance, Message, Score
+from harness.records import Criterion, Instance, JsonObject, Message, Score
 from harness.scoring.text import english_rules_warning
 from harness.store.columns import NOT_JUDGED, AttemptTable, changes
 
@@ -96,8 +96,10 @@ class FollowBenchTask(Task[FollowBenchItem]):
             self.path = BUILTIN
         elif dataset == "public":
             self.path = data.file(PUBLIC)
+        elif dataset.endswith(".jsonl"):
+            self.path = data.file(dataset)
         else:
-            self.path = data.file(dataset) if dataset.endswith(".jsonl") else data.place(dataset)
+            self.path = data.place(dataset)
         if self.path.is_dir() and not _published(self.path, CATEGORIES):
             problem = f"The folder {self.path} has none of the authors' files."
             raise DataMissing(problem, "They are named as in content_constraints.json.")
@@ -116,7 +118,9 @@ class FollowBenchTask(Task[FollowBenchItem]):
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the name and hash of the data set."""
-        files = [self.path] if self.path.is_file() else _published(self.path, CATEGORIES).values()
+        files = [self.path]
+        if self.path.is_dir():
+            files = list(_published(self.path, CATEGORIES).values())
         return {"dataset": self.dataset, "dataset_sha256": " ".join(map(sha256, files))}
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
@@ -125,10 +129,13 @@ class FollowBenchTask(Task[FollowBenchItem]):
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Return ``rule``: whether an answer meets all constraints; {} if a judge decides."""
-        if (rule := instance.data.rule) is None:
+        rule = instance.data.rule
+        if rule is None:
             return {}
         reason = rule.violation(text)
-        details = english_rules_warning(text, "") if rule.source in CHECKS else {}
+        details = {}
+        if rule.source in CHECKS:
+            details = english_rules_warning(text, "")
         return {RULE: Score(not reason, not reason, reason, details)}
 
     @override
@@ -138,13 +145,11 @@ class FollowBenchTask(Task[FollowBenchItem]):
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """Return a request to answer again, with the reason if a rule is violated."""
-        verdict = scores.get(RULE)
         request = "Your answer does not meet all that was asked for yet. Please answer again."
-        return (
-            f"{request}\nWhat is wrong: {verdict.reason}."
-            if verdict and verdict.reason
-            else request
-        )
+        verdict = scores.get(RULE)
+        if verdict and verdict.reason:
+            request += f"\nWhat is wrong: {verdict.reason}."
+        return request
 
     def reference(self, instance: One) -> str | None:
         """Return an answer that meets all constraints, or None if none is known."""
@@ -167,14 +172,6 @@ class FollowBenchTask(Task[FollowBenchItem]):
             return [Criterion("It has the form of the answers in the examples.")]
         added = pairwise(instance.data.evolution)
         return [Criterion(f"What {new!r} asks for beyond {old!r}.") for old, new in added]
-
-    def category(self, instance: One) -> str:
-        """Return the category of the constraints, for a judge."""
-        return instance.data.category
-
-    def evolution(self, instance: One) -> Sequence[str]:
-        """Return the instructions from level 0 to the instance's level, for a judge."""
-        return instance.data.evolution
 
     def rule_verdict(self, instance: One, text: str) -> bool | None:
         """Return whether an answer follows the instance's rule, or None if it has none."""
@@ -202,7 +199,8 @@ def read_items(
         row = converted(raw, _Row, where)
         group = (row.constraint_type, row.example_id)
         first = int(row.constraint_type == "example")
-        if row.level != (expected := len(evolutions[group]) + first):
+        expected = len(evolutions[group]) + first
+        if row.level != expected:
             problem = f"level {row.level} follows {expected - 1}"
             raise DataInvalid(f"{where}: {problem}.", f"Levels start at {first} and increase by 1.")
         evolutions[group] += (row.instruction,)
@@ -229,17 +227,23 @@ def _item(row: _Row, evolution: tuple[str, ...], where: str) -> FollowBenchItem:
         raise DataInvalid(f"{where}: 'target' {error}.") from None
     answer = row.answer
     if rule is not None:
-        answer = rule.answer if answer is None else answer
+        if answer is None:
+            answer = rule.answer
         if answer is not None and rule.violation(answer):
             answer = None  # five published examples have answers that are not in their form
-    instructions = evolution[-1:] if category == "example" else evolution
+    if category == "example":
+        evolution = evolution[-1:]
     name = f"{category}/{row.example_id}/{level}"
-    return FollowBenchItem(name, category, level, instructions, rule, answer)
+    return FollowBenchItem(name, category, level, evolution, rule, answer)
 
 
 def _published(folder: Path, categories: Sequence[Category]) -> dict[Category, Path]:
-    files = {name: folder / f"{name}_constraints.json" for name in categories}
-    return {name: file for name, file in files.items() if file.is_file()}
+    files = {}
+    for category in categories:
+        file = folder / f"{category}_constraints.json"
+        if file.is_file():
+            files[category] = file
+    return files
 
 
 CONSECUTIVE = "consecutive"
@@ -312,5 +316,5 @@ def write_instructions(archive: Path, folder: str) -> Iterator[bytes]:
         name = f"{folder}/{category}_constraints.json"
         [content] = member(archive, name, LARGEST)
         where = f"{archive}: {name} is not a list of rows"
-        for row in decoded(content, list[dict[str, Any]], where):
+        for row in decoded(content, list[JsonObject], where):
             yield json_line({"constraint_type": category, **row})

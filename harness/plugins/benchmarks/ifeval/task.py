@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 from msgspec import Meta, Struct, to_builtins
 from typing_extensions import override
@@ -25,7 +25,7 @@ from harness.plugins.benchmarks.ifeval.instructions import (
     splitter,
 )
 from harness.ports import Task, read_paper
-from harness.records import Instance, Message, Score
+from harness.records import Instance, JsonObject, Message, Score
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.text import Uncountable
 
@@ -88,11 +88,9 @@ class IFEvalTask(Task[IFEvalItem]):
             "instructions": verifiable.VERSION,
             "splitter": splitter().name,
         }
-        ids = {
-            instruction.id
-            for instance in self.instances()
-            for instruction in instance.data.instructions
-        }
+        ids: set[str] = set()
+        for instance in self.instances():
+            ids.update(instruction.id for instruction in instance.data.instructions)
         return fields | verifiable.versions(ids)
 
     def _data_fingerprint(self) -> Mapping[str, str]:
@@ -117,44 +115,37 @@ class IFEvalTask(Task[IFEvalItem]):
         ``strict`` and ``loose``, both without a value.
         """
         instructions = instance.data.instructions
-        corrects = self._verdicts == "corrected"
-        as_published = [
-            VerifiableInstruction(instruction.id, instruction.arguments)
-            for instruction in instructions
-        ]
         try:
             verdicts = verifiable.judge(instructions, text)
-            official = verifiable.judge(as_published, text) if corrects else verdicts
+            official = verdicts
+            if self._verdicts == "corrected":
+                official = verifiable.judge(list(map(_as_published, instructions)), text)
         except PatternTooSlow as error:
-            return {name: Score(None, None, error.message) for name in (STRICT, LOOSE)}
+            return dict.fromkeys((STRICT, LOOSE), Score(None, None, error.message))
         except Uncountable as error:
             return dict.fromkeys((STRICT, LOOSE), error.score())
-        constraints = [
-            {
+        constraints: list[JsonObject] = []
+        details = {"instructions": to_builtins(verdicts), "constraints": constraints}
+        for instruction, verdict in zip(instructions, verdicts, strict=True):
+            constraints.append({
                 "constraint": instruction.id,
                 "kind": instruction.id,
                 "passed": verdict.strict,
                 "reason": verdict.reason,
                 "groups": {"instruction": instruction.id, "family": instruction.family},
-            }
-            for instruction, verdict in zip(instructions, verdicts, strict=True)
-        ]
-        details = {"instructions": to_builtins(verdicts), "constraints": constraints}
-        for instruction in instructions:
+            })  # fmt: skip
             details |= instruction.warning(text)
         strict = [verdict.strict for verdict in verdicts]
         loose = [verdict.loose for verdict in verdicts]
-        reason = "; ".join(
-            f"{verdict.id}: {verdict.reason}" for verdict in verdicts if not verdict.strict
-        )
+        reasons = [f"{verdict.id}: {verdict.reason}" for verdict in verdicts if not verdict.strict]
         scores = {
-            STRICT: Score(all(strict), all(strict), reason, details),
+            STRICT: Score(all(strict), all(strict), "; ".join(reasons), details),
             LOOSE: Score(all(loose)),
             STRICT_SHARE: Score(sum(strict) / len(verdicts), share=True),
             LOOSE_SHARE: Score(sum(loose) / len(verdicts), share=True),
             COUNT: Score(len(verdicts)),
         }
-        if corrects:
+        if self._verdicts == "corrected":
             changes = [new - old.strict for new, old in zip(strict, official, strict=True)]
             scores[NOW_PASSED] = Score(changes.count(1))
             scores[NOW_FAILED] = Score(changes.count(-1))
@@ -172,11 +163,8 @@ class IFEvalTask(Task[IFEvalItem]):
             return "Your answer could not be checked. Please answer again, in a simpler form."
         if strict.passed:
             return "Your answer follows all instructions."
-        failed = [
-            f"- {instruction['id']}: {instruction['reason']}"
-            for instruction in strict.details["instructions"]
-            if not instruction["strict"]
-        ]
+        verdicts = strict.details["instructions"]
+        failed = [f"- {row['id']}: {row['reason']}" for row in verdicts if not row["strict"]]
         opening = "Your answer does not follow these instructions yet:"
         return "\n".join([opening, *failed, "Please write the whole answer again."])
 
@@ -190,10 +178,14 @@ class IFEvalTask(Task[IFEvalItem]):
         return instance.data.wrong
 
 
+def _as_published(instruction: VerifiableInstruction) -> VerifiableInstruction:
+    return VerifiableInstruction(instruction.id, instruction.arguments)
+
+
 class _Row(Struct):
     key: int | str
     instruction_id_list: Annotated[list[str], Meta(min_length=1)]
-    kwargs: list[dict[str, Any]]
+    kwargs: list[JsonObject]
     reference: str | None = None
     wrong: str | None = None
 
@@ -205,6 +197,7 @@ def read_item(raw: Row, where: str, verdicts: Verdicts, multilingual: bool = Fal
     ``where``.
     """
     row = converted(raw, _Row, where)
+    instructions = []
     with raised_as(DataInvalid, f"{where}: "):
         messages = turns_of(raw)
         if not messages[-1].content.strip():
@@ -212,9 +205,7 @@ def read_item(raw: Row, where: str, verdicts: Verdicts, multilingual: bool = Fal
         if len(row.kwargs) != len(row.instruction_id_list):
             problem = f"{len(row.kwargs)} kwargs for {len(row.instruction_id_list)} instructions."
             raise DataInvalid(problem, "Write {} for an instruction without arguments.")
-        pairs = zip(row.instruction_id_list, row.kwargs, strict=True)
-        options = verdicts, multilingual
-        instructions = tuple(
-            verifiable.instruction(name, arguments, *options) for name, arguments in pairs
-        )
-    return IFEvalItem(str(row.key), messages, instructions, row.reference, row.wrong)
+        for name, arguments in zip(row.instruction_id_list, row.kwargs, strict=True):
+            instruction = verifiable.instruction(name, arguments, verdicts, multilingual)
+            instructions.append(instruction)
+    return IFEvalItem(str(row.key), messages, tuple(instructions), row.reference, row.wrong)

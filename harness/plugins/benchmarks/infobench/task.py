@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import zip_longest
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -71,13 +73,17 @@ class InfoBenchTask(Task[InfoBenchItem]):
 
     def __init__(self, dataset: str = "builtin", *, data: DataFolder) -> None:
         self.dataset = dataset
-        self.path = data.file({"builtin": str(BUILTIN), "public": PUBLIC}.get(dataset, dataset))
+        names = {"builtin": str(BUILTIN), "public": PUBLIC}
+        self.path = data.file(names.get(dataset, dataset))
 
     def instances(self) -> Iterator[One]:
         """Yield the instructions in file order."""
         for item in read_items(self.path):
-            groups = {"subset": item.subset or "", "category": item.category or ""}
-            groups = {label: group for label, group in groups.items() if group}
+            groups = {}
+            if item.subset:
+                groups["subset"] = item.subset
+            if item.category:
+                groups["category"] = item.category
             groups["n_requirements"] = str(len(item.decomposed_questions))
             yield Instance(item.id, item, groups)
 
@@ -106,17 +112,22 @@ class InfoBenchTask(Task[InfoBenchItem]):
     def instruction(self, instance: One) -> str:
         """Return the instruction and the input in one string, for a judge."""
         item = instance.data
-        return f"{item.instruction}\n\n{item.input}" if item.input else item.instruction
+        if not item.input:
+            return item.instruction
+        return f"{item.instruction}\n\n{item.input}"
 
     @override
     def criteria(self, instance: One) -> Sequence[Criterion]:
         """Return the requirements as criteria, with their labels as groups."""
         questions = instance.data.decomposed_questions
         labels = instance.data.question_label or [[] for _ in questions]
-        return [
-            Criterion(question, {"label": ", ".join(question_labels)} if question_labels else {})
-            for question, question_labels in zip(questions, labels, strict=True)
-        ]
+        criteria = []
+        for question, question_labels in zip(questions, labels, strict=True):
+            groups = {}
+            if question_labels:
+                groups["label"] = ", ".join(question_labels)
+            criteria.append(Criterion(question, groups))
+        return criteria
 
     def text_to_work_on(self, instance: One) -> str:
         """Return the instance's input text (empty if it has none), for a judge."""
@@ -170,11 +181,13 @@ class InfoBenchJudge(PublishedJudge):
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
         """Return one question per requirement, or a conversation's first question."""
         criteria = self._task.criteria(instance)
-        criteria_to_ask = criteria[:1] if self._in_turn else criteria
-        return [
-            Question((self._first(instance, text, criterion.text),), self.decoding)
-            for criterion in criteria_to_ask
-        ]
+        if self._in_turn:
+            criteria = criteria[:1]
+        questions = []
+        for criterion in criteria:
+            message = self._first(instance, text, criterion.text)
+            questions.append(Question((message,), self.decoding))
+        return questions
 
     @override
     def next_questions(
@@ -200,15 +213,14 @@ class InfoBenchJudge(PublishedJudge):
             Unparseable: If no reply is clear.
         """
         verdicts = [self._read(reply.text) for reply in replies]
-        if all(passed is None for passed in verdicts):
+        decided = len(verdicts) - verdicts.count(None)
+        if not decided:
             raise Unparseable("No reply says yes or no.")
         criteria = self._task.criteria(instance)
-        verdicts += [None] * (len(criteria) - len(verdicts))
-        constraints = [
-            {"constraint": criterion.text, "passed": passed, "groups": dict(criterion.groups)}
-            for criterion, passed in zip(criteria, verdicts, strict=True)
-        ]
-        decided = len(verdicts) - verdicts.count(None)
+        constraints = []
+        for criterion, passed in zip_longest(criteria, verdicts):
+            groups = dict(criterion.groups)
+            constraints.append({"constraint": criterion.text, "passed": passed, "groups": groups})
         numbers = {"met": Score(verdicts.count(True)), "decided": Score(decided)}
         return {**criteria_scores(constraints), **numbers}
 
@@ -218,10 +230,12 @@ class InfoBenchJudge(PublishedJudge):
         return "YES"
 
     def _first(self, instance: Instance[Any], text: str, question: str) -> Message:
-        input_text = self._task.text_to_work_on(instance)
-        fields = {"input": input_text} if input_text else {}
-        name = f"first_question_with{'' if input_text else 'out'}_input"
-        return self.message(name, {**fields, "output": text, "question": question})
+        fields = {"output": text, "question": question}
+        name = "first_question_without_input"
+        if input_text := self._task.text_to_work_on(instance):
+            name = "first_question_with_input"
+            fields["input"] = input_text
+        return self.message(name, fields)
 
 
 _SAID = {"yes": True, "no": False}
@@ -265,17 +279,21 @@ def verdict(text: str) -> bool | None:
     words = _WORD.findall(text.lower())
     if not words or {"yes", "no"} <= set(words) <= {"yes", "no", "and", "or"}:
         return None
-    verdicts = sorted(_verdicts(text), key=lambda pair: pair[0])
+    verdicts = sorted(_verdicts(text), key=itemgetter(0))
     if not verdicts:
-        clause = _WORD.findall(_CLAUSE.split(text.rstrip(_MARKS))[-1].lower())
-        if not clause or _NEGATED.intersection(clause[:-1]):
+        last_clause = _CLAUSE.split(text.rstrip(_MARKS))[-1]
+        words = _WORD.findall(last_clause.lower())
+        if not words or _NEGATED.intersection(words[:-1]):
             return None
-        return _SAID.get(clause[-1])
-    if is_reconsidered(text, verdicts[-1][0]):
+        return _SAID.get(words[-1])
+    last_offset, last_verdict = verdicts[-1]
+    if is_reconsidered(text, last_offset):
         return None
-    line_start = text.rfind("\n", 0, verdicts[-1][0]) + 1
-    last = {passed for offset, passed in verdicts if offset >= line_start}
-    return last.pop() if len(last) == 1 else None
+    line_start = text.rfind("\n", 0, last_offset) + 1
+    for offset, passed in verdicts:
+        if offset >= line_start and passed != last_verdict:
+            return None
+    return last_verdict
 
 
 def _verdicts(text: str) -> Iterator[tuple[int, bool | None]]:
@@ -300,9 +318,11 @@ def official_verdict(text: str) -> bool | None:
     A reply that begins with "yes" or "no", ignoring case, has this verdict ("Nothing" is no).
     Otherwise YES or NO in capitals decides, even within a word ("KNOW" is no), unless both occur.
     """
-    start = text[:3].lower()
-    if start == "yes" or start[:2] == "no":
-        return start == "yes"
+    lowered = text.lower()
+    if lowered.startswith("yes"):
+        return True
+    if lowered.startswith("no"):
+        return False
     yes = "YES" in text
     no = "NO" in text
     return None if yes == no else yes

@@ -28,9 +28,14 @@ from harness.scoring.validators.schemas import Undecided, Violation, value_text
 MOST_SECONDS = 5.0  # maximum CPU seconds for one document; lm-eval allows 40
 
 LIBRARIES = {
-    **{"fqdn": "fqdn", "idna": "idna", "isoduration": "isoduration", "jsonpointer": "jsonpointer"},
-    **{"rfc3339-validator": "rfc3339_validator", "rfc3987": "rfc3987"},
-    **{"uri-template": "uri_template", "webcolors": "webcolors"},
+    "fqdn": "fqdn",
+    "idna": "idna",
+    "isoduration": "isoduration",
+    "jsonpointer": "jsonpointer",
+    "rfc3339-validator": "rfc3339_validator",
+    "rfc3987": "rfc3987",
+    "uri-template": "uri_template",
+    "webcolors": "webcolors",
 }
 """Maps the packages of ``jsonschema[format]`` to the modules that check formats. If a module is
 missing, every value passes as its format."""
@@ -121,8 +126,12 @@ class OfficialValidator(PaperValidator):
 
 
 def _exception(error: Exception, keyword: str) -> Violation:
-    names = {"_WrappedReferencingError": "$ref", "SchemaError": "$schema", "error": "pattern"}
-    names["_NotOfFormat"] = "format"
+    names = {
+        "_WrappedReferencingError": "$ref",
+        "SchemaError": "$schema",
+        "error": "pattern",
+        "_NotOfFormat": "format",
+    }
     name = type(error).__name__
     message = " ".join(str(getattr(error, "message", error)).split())[:200]
     return Violation("", names.get(name, keyword), "", value_text(f"{name}: {message}"))

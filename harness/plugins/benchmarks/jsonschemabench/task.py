@@ -28,7 +28,7 @@ from harness.datasets.rows import converted, rows, unique
 from harness.errors import ConfigError, DataInvalid, nearest
 from harness.ports import DataTable, Task, read_paper
 from harness.prompts import named, read, read_file
-from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
+from harness.records import ConstraintKind, DecodingConstraint, Instance, JsonObject, Message, Score
 from harness.scoring import validators
 from harness.scoring.extraction import BlockExtraction, NoAnswerBlock
 from harness.scoring.validators import Undecided, UnparseableDocument, Validator, schemas
@@ -45,8 +45,9 @@ Verdicts = Literal["strict", "official"]
 DECLARED = "declared"
 JSON = "json"
 COMPLIANT = "compliant"
-OVER, UNDER = "over_constrained", "under_constrained"
-"""Names of the scores for copied instances (`JSONSchemaBenchTask.score`)."""
+# Names of the scores for copied instances (`JSONSchemaBenchTask.score`).
+OVER = "over_constrained"
+UNDER = "under_constrained"
 
 ALWAYS_REFUSED = frozenset({"ipv4", "ipv6", "uuid"})
 """Formats (of JSON Schema's keyword ``format``) in which the official verdicts accept no value."""
@@ -65,7 +66,7 @@ class SchemaItem(Struct, frozen=True):
 
     id: str
     dataset: str
-    schema: dict[str, Any] | bool
+    schema: JsonObject | bool
     instances: tuple[LabelledInstance, ...]
     asked: LabelledInstance | None = None
 
@@ -101,7 +102,8 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
         self.dataset = dataset
         self._datasets = datasets or []
         self._verdicts = verdicts
-        self.path = data.file({"builtin": str(BUILTIN), "public": PUBLIC}.get(dataset, dataset))
+        names = {"builtin": str(BUILTIN), "public": PUBLIC}
+        self.path = data.file(names.get(dataset, dataset))
         self._copies = prompt == COPY
         self._system = None
         if prompt in PROMPTS:
@@ -139,10 +141,9 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
             datasets.add(item.dataset)
             if not self._datasets or item.dataset in self._datasets:
                 yield item
-        for unknown in sorted({*self._datasets} - datasets):
-            raise ConfigError(
-                f"task.datasets: there is no {unknown!r}.", nearest(unknown, datasets)
-            )
+        if unknown := sorted(set(self._datasets) - datasets):
+            remedy = nearest(unknown[0], datasets)
+            raise ConfigError(f"task.datasets: there is no {unknown[0]!r}.", remedy)
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the data set, the kind of verdicts, hashes, and the versions of the validators."""
@@ -153,18 +154,21 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
             "prompt_sha256": hashlib.sha256("\0".join(texts).encode()).hexdigest(),
             "verdicts": self._verdicts,
         }
-        strict = {"jsonschema_rs": version("jsonschema-rs")}
-        return fields | (self._official.versions() if self._official else strict)
+        versions = {"jsonschema_rs": version("jsonschema-rs")}
+        if self._official:
+            versions = self._official.versions()
+        return fields | versions
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return the prompt. The harness adds shots as further turns."""
         item = instance.data
+        fields = {"schema": json.dumps(item.schema)}
         if item.asked is not None:
-            row = {"instance": json.dumps(item.asked.data, ensure_ascii=False)}
-        else:
-            row = {"schema": json.dumps(item.schema)}
-        system = (Message("system", self._system.render({})),) if self._system else ()
-        return (*system, Message("user", self._user.render(row)))
+            fields = {"instance": json.dumps(item.asked.data, ensure_ascii=False)}
+        question = Message("user", self._user.render(fields))
+        if self._system is None:
+            return (question,)
+        return (Message("system", self._system.render({})), question)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Return ``declared``, ``json`` and the score that decides whether the answer passes.
@@ -183,29 +187,31 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
             UnparseableDocument: If the answer is not JSON. The error has the scores.
         """
         item = instance.data
+        copied = item.asked
         deciding = COMPLIANT
-        if item.asked is not None:
-            deciding = OVER if item.asked.valid else UNDER
+        if copied is not None:
+            deciding = OVER if copied.valid else UNDER
+        scores = _accepted(json=True)
         try:
             value = self._read(text)
         except UnparseableDocument as error:
             if error.kind == "limit":  # the official code reads it, or crashes
-                return {**_accepted(json=True), deciding: Score(None, reason=str(error))}
+                return {**scores, deciding: Score(None, reason=str(error))}
             # Official verdicts may count an answer as JSON that cannot be read.
             is_json = self._official is not None and self._official.is_json(text)
             error.scores = {**self.score_of_no_answer(instance), JSON: Score(is_json)}
             raise
-        if item.asked is not None and item.asked.valid:
-            differs = _sorted(value) != _sorted(item.asked.data)
+        if copied is not None and copied.valid:
+            differs = _sorted(value) != _sorted(copied.data)
             reason = "another value than the valid one to copy" if differs else ""
-            return {**_accepted(json=True), deciding: Score(differs, not differs, reason)}
+            return {**scores, deciding: Score(differs, not differs, reason)}
         try:
             score = schemas.score(_validator(item.schema, self._verdicts).violations(value))
         except (Undecided, DataInvalid) as error:
             score = Score(None, reason=str(error)[: schemas.LONGEST_REASON])
-        if item.asked is not None and score.value is not None:
+        if copied is not None and score.value is not None:
             score = Score(not score.value, score.passed, score.reason)
-        return {**_accepted(json=True), deciding: score}
+        return {**scores, deciding: score}
 
     def _read(self, text: str) -> Any:
         if self._official:
@@ -286,43 +292,40 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
     def constraint(self, instance: One) -> DecodingConstraint:
         """Return the instance's schema as the decoding constraint."""
         schema = instance.data.schema
-        if isinstance(schema, bool):
-            schema = {} if schema else {"not": {}}
+        if schema is True:
+            schema = {}
+        elif schema is False:
+            schema = {"not": {}}
         return DecodingConstraint(json_schema=schema)
 
     @override
     def describe(self) -> Iterator[DataTable]:
         """Yield tables of instances, keywords and formats, and of labels that seem wrong."""
-        counts: dict[str, Counter[str]] = defaultdict(Counter)
-        words: dict[str, Counter[str]] = defaultdict(Counter)
+        counts = defaultdict[str, Counter[str]](Counter)
+        words = defaultdict[str, Counter[str]](Counter)
         doubtful: list[tuple[str, str, str, str]] = []
         for item in self._items():
             features = schemas.features(item.schema)
-            counts[item.dataset]["schemas"] += 1
-            for labelled in item.instances:
-                counts[item.dataset]["valid" if labelled.valid else "invalid"] += 1
-            refused = any(f"format: {name}" in features for name in ALWAYS_REFUSED)
-            counts[item.dataset]["refused"] += refused
+            of_dataset = counts[item.dataset]
+            of_dataset["schemas"] += 1
+            of_dataset["valid"] += sum(labelled.valid for labelled in item.instances)
+            of_dataset["invalid"] += sum(not labelled.valid for labelled in item.instances)
+            of_dataset["refused"] += any(f"format: {name}" in features for name in ALWAYS_REFUSED)
             for word in features:
                 words[word][item.dataset] += 1
             doubtful += self._doubtful(item)
-        names = ("schemas", "valid", "invalid", "refused")
-        yield DataTable(
-            ("data set", *names[:3], f"with {', '.join(sorted(ALWAYS_REFUSED))}"),
-            [
-                (name, *(by_column[column] for column in names))
-                for name, by_column in sorted(counts.items())
-            ],
-        )
-        yield DataTable(
-            ("keyword", "all", *sorted(counts)),
-            [
-                (word, by_column.total(), *(by_column[name] for name in sorted(counts)))
-                for word, by_column in sorted(
-                    words.items(), key=lambda pair: (-pair[1].total(), pair[0])
-                )
-            ],
-        )
+        datasets = sorted(counts)
+        rows: list[tuple[str | float | None, ...]] = []
+        for name in datasets:
+            numbers = [counts[name][key] for key in ("schemas", "valid", "invalid", "refused")]
+            rows.append((name, *numbers))
+        refused = f"with {', '.join(sorted(ALWAYS_REFUSED))}"
+        yield DataTable(("data set", "schemas", "valid", "invalid", refused), rows)
+        rows = []
+        for word in sorted(words, key=lambda word: (-words[word].total(), word)):
+            numbers = [words[word][name] for name in datasets]
+            rows.append((word, words[word].total(), *numbers))
+        yield DataTable(("keyword", "all", *datasets), rows)
         yield DataTable(("instance", "label", f"{self._verdicts} verdict", "keyword"), doubtful)
 
     def _doubtful(self, item: SchemaItem) -> Iterator[tuple[str, str, str, str]]:
@@ -382,18 +385,20 @@ def _sorted(value: Any) -> str:
 
 class _Row(Struct):
     name: str
-    schema: dict[str, Any] | bool
+    schema: JsonObject | bool
     dataset: str = ""
     instances: tuple[LabelledInstance, ...] = ()
 
 
 def read_items(path: Path) -> Iterator[SchemaItem]:
     """Yield the schemas of a file in order."""
-    located_rows = ((where, converted(row, _Row, where)) for where, row in rows(path))
-    return unique(
-        (where, SchemaItem(row.name, row.dataset or "none", row.schema, row.instances))
-        for where, row in located_rows
-    )
+    return unique(_located_items(path))
+
+
+def _located_items(path: Path) -> Iterator[tuple[str, SchemaItem]]:
+    for where, raw in rows(path):
+        row = converted(raw, _Row, where)
+        yield where, SchemaItem(row.name, row.dataset or "none", row.schema, row.instances)
 
 
 class _Schema(Struct):
@@ -408,6 +413,7 @@ def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
         schema_file = decoded(content, _Schema, f"{archive}: {name} is not a file with a schema")
         stem = PurePosixPath(name).stem
         # ``DATASET---NAME.json`` or, in two data sets, ``DATASET_NAME.json``
-        source = stem.split("---" if "---" in stem else "_")[0]
+        separator = "---" if "---" in stem else "_"
+        source = stem.split(separator)[0]
         row = {"name": stem, "dataset": source, "schema": schema_file.schema}
         yield msgspec.json.encode(row | {"instances": schema_file.tests}) + b"\n"

@@ -125,15 +125,19 @@ def _by_patterns(patterns: tuple[str, ...], remedy: str) -> Parser:
 
 def _read_json(text: str) -> Reading:
     document = json_object(text)
+    problem = ""
     try:
-        problems = [violation.message for violation in validator(SCHEMA).violations(document)]
+        violations = validator(SCHEMA).violations(document)
     except Undecided as error:  # nested without end, or a lone surrogate
-        problems = [error.message]
-    if not problems and not is_encodable(document):
-        problems = [f"it has {HALF_PAIR}"]
-    if problems:
-        problem = f"The answer does not have the form asked for ({problems[0]:.200})."
-        raise Unparseable(problem, f"Write {JSON.described}")
+        problem = error.message
+    else:
+        if violations:
+            problem = violations[0].message
+        elif not is_encodable(document):
+            problem = f"it has {HALF_PAIR}"
+    if problem:
+        message = f"The answer does not have the form asked for ({problem:.200})."
+        raise Unparseable(message, f"Write {JSON.described}")
     return Reading(document["answer"].lower())
 
 
@@ -142,7 +146,9 @@ JSON_PARSER = Parser((json.dumps(SCHEMA, sort_keys=True),), _read_json)
 
 def parser(name: ParserName, form: FormName = "free") -> Parser:
     """Return the parser called ``name``, for answers in the given form."""
-    if name == "json" or (form, name) == ("json", "strict"):
+    if form == "json" and name == "strict":
+        name = "json"
+    if name == "json":
         return JSON_PARSER
     if form == "json":
         return _by_patterns(JSON_FLEXIBLE, f"Write {JSON.described}")
@@ -161,7 +167,12 @@ def letters_in(parser: Parser, text: str) -> str | None:
 NAMES = Path(__file__).with_name("names.txt")
 FIRST_NAMES = tuple(NAMES.read_text("utf-8").split())  # ours; questions are drawn from these
 IGNORED = (  # keys of a recorded answer that are not used here
-    *("response", "correct", "predict", "parsed_result", "strict_regex", "flexible_regex"),
+    "response",
+    "correct",
+    "predict",
+    "parsed_result",
+    "strict_regex",
+    "flexible_regex",
     "input_prompt",
 )
 
@@ -198,8 +209,8 @@ def asked(words: tuple[str, ...]) -> str:
 
 def reasoning(words: tuple[str, ...]) -> str:
     """Return the reasoning that leads to the answer, in the paper's wording."""
-    steps = " ".join(f'The last letter of "{word}" is "{word[-1].lower()}".' for word in words)
-    return f'{steps} Concatenating them is "{last_letters(words)}".'
+    steps = [f'The last letter of "{word}" is "{word[-1].lower()}".' for word in words]
+    return f'{" ".join(steps)} Concatenating them is "{last_letters(words)}".'
 
 
 def of_words(name: str, *words: str) -> LetterQuestion:
@@ -220,11 +231,12 @@ def fresh(n: int, seed: int) -> Iterator[LetterQuestion]:
 
 def _question(raw: Row, where: str) -> LetterQuestion:
     row = converted(raw, _Row, where, IGNORED)
-    quoted = re.search(r'"([^"]+)"', row.question or "")
-    words = row.names or tuple(quoted[1].split() if quoted else ())
+    words = row.names
+    if not words and (quoted := re.search(r'"([^"]+)"', row.question or "")):
+        words = tuple(quoted[1].split())
     if not words:
         raise DataInvalid(f"{where}: needs 'names', or a 'question' with words in double quotes.")
-    words = tuple(word.strip() for word in words)
+    words = tuple(map(str.strip, words))
     name = text_id(raw, raw.get("idx", int(where.rpartition(" ")[2])), f"{where}: ")
     label = (row.answer or last_letters(words)).lower()
     return LetterQuestion(name, row.question or asked(words), words, label)
@@ -255,7 +267,8 @@ PAPER_EXAMPLE = PromptExample(
     LetterQuestion(
         "paper",  # worded differently from `asked`
         'Take the last letters of the words in "Elon Musk" and concatenate them.',
-        *(("Elon", "Musk"), "nk"),
+        ("Elon", "Musk"),
+        "nk",
     ),
     'Answer: The last letter of "Elon" is "n". The last letter of "Musk" is "k". '
     'Concatenating them is "nk".. The answer is nk.',
@@ -290,7 +303,9 @@ def errors(
             constrained_form = f"the one that constrained decoding writes, {form.described!r}."
             problems.append(f"The prompt's form {described!r} is not {constrained_form}")
     counts = Counter(len(question.words) for question in questions)
-    usual = counts.most_common(1)[0][0] if counts else LETTERS
+    usual = LETTERS
+    if counts:
+        usual = counts.most_common(1)[0][0]
     for shot, answer in examples:
         name = f"The prompt's example ({' '.join(shot.words)})"
         if len(shot.words) != usual:
@@ -299,8 +314,11 @@ def errors(
             problems.append(f"{name} answers {shot.label!r}, which the parser does not read.")
         if not form.holds(answer):
             problems.append(f"{name} is not what constrained decoding can write.")
-    if others := [question.id for question in questions if len(question.words) != LETTERS]:
-        listed = ", ".join(others[:MOST_NAMED]) + ("…" if len(others) > MOST_NAMED else "")
+    others = [question.id for question in questions if len(question.words) != LETTERS]
+    if others:
+        listed = ", ".join(others[:MOST_NAMED])
+        if len(others) > MOST_NAMED:
+            listed += "…"
         problem = f"questions do not have {LETTERS} words, and the parser reads {LETTERS} letters"
         problems.append(f"{len(others)} of {len(questions)} {problem}: {listed}.")
     return problems

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace
@@ -26,6 +27,7 @@ from harness.errors import ConfigError, Unparseable
 from harness.plugins.benchmarks.last_letter import structure
 from harness.plugins.benchmarks.last_letter.structure import LETTERS, SHOTS, LetterQuestion
 from harness.ports import Judge, Task, overrides, read_paper
+from harness.prompts import Template
 from harness.records import (
     ConstraintKind,
     Decoding,
@@ -103,25 +105,32 @@ class LastLetterTask(Task[LetterQuestion]):
             raise ConfigError(f"task.n must be 1 to {MOST_QUESTIONS:,}.")
         self._parser = structure.parser(self.parser_name, form)
         self._readers = {name: structure.parser(name, form) for name in structure.READERS}
-        self._published = None if prompt == "own" else prompts.read(f"last_letter/{prompt}")
-        self._described = structure.PAPER_FORM if examples == "paper" else self.form.described
-        worked_shots = (
-            (structure.PAPER_EXAMPLE.question,) if examples == "paper" else SHOTS[:examples]
-        )
-        worked = (f"{shot.text}={shot.label}" for shot in worked_shots)
+        self._published: Template | None = None
+        if examples == "paper":
+            self._described = structure.PAPER_FORM
+            worked_shots = [structure.PAPER_EXAMPLE.question]
+        else:
+            self._described = self.form.described
+            worked_shots = list(SHOTS[:examples])
+        worked = [f"{shot.text}={shot.label}" for shot in worked_shots]
         self._content = _hash("\n".join([structure.TASK, *worked]))  # all except the form
-        if self._published:
+        if prompt != "own":
+            self._published = prompts.read(f"last_letter/{prompt}")
             self._described = ""
             self._content = self._published.sha256
-        self._path = None
-        if dataset != "builtin":
-            self._path = data.file(RECORDED if dataset == "recorded" else dataset)
+        self._path: Path | None = None
+        if dataset == "recorded":
+            self._path = data.file(RECORDED)
+        elif dataset != "builtin":
+            self._path = data.file(dataset)
 
     def instances(self) -> Iterator[One]:
         """Yield the questions, drawn with the seed or read from the file."""
         source = self.dataset if self.dataset in ("builtin", "recorded") else "own"
-        drawn = structure.fresh(self._n, self._seed)
-        for question in structure.read_questions(self._path) if self._path else drawn:
+        questions = structure.fresh(self._n, self._seed)
+        if self._path:
+            questions = structure.read_questions(self._path)
+        for question in questions:
             if self.labels == "true":
                 question = replace(question, label=structure.last_letters(question.words))
             # The source comes first: --limit then does not favour the few five-word questions.
@@ -134,10 +143,13 @@ class LastLetterTask(Task[LetterQuestion]):
         ``content_sha256`` is a hash of the prompt without its description of the form, or of the
         whole published prompt.
         """
-        drawn = f"{sha256(structure.NAMES)} {self._n} {self._seed}"
+        if self._path:
+            data_sha256 = sha256(self._path)
+        else:
+            data_sha256 = _hash(f"{sha256(structure.NAMES)} {self._n} {self._seed}")
         return {
             "dataset": self.dataset,
-            "dataset_sha256": sha256(self._path) if self._path else _hash(drawn),
+            "dataset_sha256": data_sha256,
             "labels": self.labels,
             "form": self.form_name,
             "parser": self.parser_name,
@@ -153,15 +165,14 @@ class LastLetterTask(Task[LetterQuestion]):
             if shots:
                 raise ConfigError("task.shots: a published prompt has no place for shots.")
             return prompts.conversation(self._published, {"question": question.text})
-        shot_examples = tuple(structure.written(shot.data, self.form) for shot in shots)
-        examples = shot_examples or self._examples(question)
-        example_texts = [
-            f"Question: {example.question.text}\n{example.answer}\n" for example in examples
-        ]
-        before = structure.EXAMPLES if example_texts else "\n\n\n"
-        shown_examples = "".join(example_texts)
-        start = f"{structure.TASK}{self._described}{before}{shown_examples}"
-        prompt = f"{start}Question: {question.text}"
+        examples = self._examples(question)
+        if shots:
+            examples = [structure.written(shot.data, self.form) for shot in shots]
+        prompt = structure.TASK + self._described
+        prompt += structure.EXAMPLES if examples else "\n\n\n"
+        for example in examples:
+            prompt += f"Question: {example.question.text}\n{example.answer}\n"
+        prompt += f"Question: {question.text}"
         return (Message("user", prompt),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
@@ -179,9 +190,8 @@ class LastLetterTask(Task[LetterQuestion]):
             error.scores = others
             raise
         right = read.letters == instance.data.label
-        reason = "" if right else f"read {read.letters!r}, which is wrong"
         details = {"read": read.letters, "pattern": read.pattern}
-        return {"correct": Score(right, right, reason, details), **others}
+        return {"correct": Score(right, right, _reason(read.letters, right), details), **others}
 
     @override
     def extracted(self, instance: One, text: str) -> str | None:
@@ -197,10 +207,11 @@ class LastLetterTask(Task[LetterQuestion]):
         return {"correct": Score(False, False, "read no answer"), **self._by_reader(instance, "")}
 
     def _by_reader(self, instance: One, text: str) -> dict[str, Score]:
-        return {
-            name: Score(structure.letters_in(reader, text) == instance.data.label)
-            for name, reader in self._readers.items()
-        }
+        scores: dict[str, Score] = {}
+        for name, reader in self._readers.items():
+            letters = structure.letters_in(reader, text)
+            scores[name] = Score(letters == instance.data.label)
+        return scores
 
     @override
     def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
@@ -210,14 +221,12 @@ class LastLetterTask(Task[LetterQuestion]):
             Unparseable: If ``answer`` is not a sequence of letters.
         """
         words = WORD.findall(answer)
-        if answer.strip() and len(words) != 1 and not (words and max(map(len, words)) == 1):
+        is_spelled_out = bool(words) and max(map(len, words)) == 1
+        if answer.strip() and len(words) != 1 and not is_spelled_out:
             raise Unparseable(f"{answer[:80]!r} is not an answer of letters.")
         read = "".join(words).lower()
         right = read == instance.data.label
-        reason = ""
-        if not right:
-            reason = f"read {read!r}, which is wrong" if read else "read no answer"
-        return {"correct": Score(right, None, reason, {"read": read})}
+        return {"correct": Score(right, None, _reason(read, right), {"read": read})}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """Return feedback on whether the letters are right, without revealing the answer."""
@@ -256,23 +265,30 @@ class LastLetterTask(Task[LetterQuestion]):
     def prompt_errors(self) -> list[str]:
         """Return a sentence for each mismatch between prompt, parser and questions."""
         questions = [instance.data for instance in self.instances()]
-        if self._published:
-            names_answer = '"answer"' in self._published.text
-            return (
-                [] if names_answer else ["The prompt does not name the key 'answer' that is read."]
-            )
-        examples = self._examples(questions[0])
-        return structure.errors(self._described, examples, questions, self.form, self._parser)
+        if self._published is None:
+            examples = self._examples(questions[0])
+            return structure.errors(self._described, examples, questions, self.form, self._parser)
+        if '"answer"' in self._published.text:
+            return []
+        return ["The prompt does not name the key 'answer' that is read."]
 
-    def _examples(self, question: LetterQuestion) -> tuple[structure.PromptExample, ...]:
+    def _examples(self, question: LetterQuestion) -> list[structure.PromptExample]:
         if self.examples == "paper":
-            return (structure.PAPER_EXAMPLE,)
+            return [structure.PAPER_EXAMPLE]
         others = [shot for shot in SHOTS if shot.label != question.label]
-        return tuple(structure.written(shot, self.form) for shot in others[: self.examples])
+        return [structure.written(shot, self.form) for shot in others[: self.examples]]
 
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _reason(letters: str, is_right: bool) -> str:
+    if is_right:
+        return ""
+    if not letters:
+        return "read no answer"
+    return f"read {letters!r}, which is wrong"
 
 
 NO_ANSWER = "NO_ANSWER"  # what the model should write if a text contains no answer

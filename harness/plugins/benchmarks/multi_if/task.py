@@ -7,6 +7,7 @@ turn is the mean of four accuracies: by prompt and by instruction, strict and lo
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import count
@@ -73,11 +74,13 @@ class MultiIFTask(IFEvalTask):
 
     def instances(self) -> Iterator[One]:
         """Yield the conversations, each with its language as its group."""
-        return unique(
-            (where, Instance(item.id, item, {LANGUAGE: str(row.get(LANGUAGE) or "unknown")}))
-            for where, row in self._source.rows()
-            for item in [read_conversation(row, where)]
-        )
+        return unique(self._located_instances())
+
+    def _located_instances(self) -> Iterator[tuple[str, One]]:
+        for where, row in self._source.rows():
+            item = read_conversation(row, where)
+            language = str(row.get(LANGUAGE) or "unknown")
+            yield where, Instance(item.id, item, {LANGUAGE: language})
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the same facts as IFEval's task, and the version of langdetect."""
@@ -108,16 +111,17 @@ class MultiIFTask(IFEvalTask):
         Turns that were not asked do not count.
         """
         language = {instance.id: instance.groups[LANGUAGE] for instance in self.instances()}
-        turns: dict[int, list[Mapping[str, float]]] = {}
-        parts: dict[tuple[int, str], list[Mapping[str, float]]] = {}
+        turns = defaultdict[int, list[Mapping[str, float]]](list)
+        parts = defaultdict[tuple[int, str], list[Mapping[str, float]]](list)
         for answer in answers:
             if COUNT in answer.scores:
-                turns.setdefault(answer.turn, []).append(answer.scores)
-                parts.setdefault((answer.turn, language[answer.instance]), []).append(answer.scores)
+                turns[answer.turn].append(answer.scores)
+                parts[answer.turn, language[answer.instance]].append(answer.scores)
         accuracies = {f"turn {turn}": _accuracies(turns[turn]) for turn in sorted(turns)}
         for (turn, spoken), scores in sorted(parts.items()):
             every = _accuracies(scores)
-            accuracies[f"turn {turn}, {spoken}"] = {key: every[key] for key in (MEAN, "answers")}
+            mean = {MEAN: every[MEAN], "answers": every["answers"]}
+            accuracies[f"turn {turn}, {spoken}"] = mean
         return accuracies
 
 
@@ -125,28 +129,29 @@ def _accuracies(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
     accuracies = {}
     for name, weight in WEIGHTS.items():
         weights = [answer[weight] if weight else 1.0 for answer in scores]
-        values = (answer[name] * weight for answer, weight in zip(scores, weights, strict=True))
+        values = [answer[name] * weight for answer, weight in zip(scores, weights, strict=True)]
         accuracies[name] = fsum(values) / fsum(weights)
-    return {MEAN: fsum(accuracies.values()) / len(accuracies), **accuracies, "answers": len(scores)}
+    mean = fsum(accuracies.values()) / len(accuracies)
+    return {MEAN: mean, **accuracies, "answers": len(scores)}
 
 
 def read_conversation(row: Row, where: str) -> MultiIFItem:
     """Return the first turn of a conversation, with the later turns."""
     turns = []
     for number in count(1):
-        turn = f"turn_{number}_"
-        if row.get(f"{turn}prompt") in NO_TURN:
+        prefix = f"turn_{number}_"
+        if row.get(f"{prefix}prompt") in NO_TURN:
             break
-        arguments = _decoded(row, f"{turn}kwargs", where)
+        arguments = _decoded(row, f"{prefix}kwargs", where)
         turn_row = {
             "key": row.get("key"),
-            "messages": [_decoded(row, f"{turn}prompt", where)],
-            "instruction_id_list": _decoded(row, f"{turn}instruction_id_list", where),
-            "kwargs": [_object(argument, f"{turn}kwargs", where) for argument in arguments],
+            "messages": [_decoded(row, f"{prefix}prompt", where)],
+            "instruction_id_list": _decoded(row, f"{prefix}instruction_id_list", where),
+            "kwargs": [_object(argument, f"{prefix}kwargs", where) for argument in arguments],
         }
-        turn_row |= {
-            name: row[turn + name] for name in ("reference", "wrong") if turn + name in row
-        }
+        for name in ("reference", "wrong"):
+            if prefix + name in row:
+                turn_row[name] = row[prefix + name]
         turns.append(read_item(turn_row, f"{where}, turn {number}", "official", multilingual=True))
     if not turns:
         raise DataInvalid(f"{where}: there is no turn_1_prompt.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -122,7 +123,9 @@ def prompt(
 def filled(form: Form, around: tuple[str, str], text: str) -> str:
     """Return the prompt for an input, given what stands around it (see `frame`)."""
     before, after = around
-    return f"{before}{text.strip() if form == 'chat' else text}{after}"
+    if form == "chat":
+        text = text.strip()
+    return f"{before}{text}{after}"
 
 
 @cache
@@ -177,7 +180,8 @@ GPT3_PROMPT = 2048 - 16  # maximum tokens of a prompt for the authors' model; 16
 ASCII_PER_TOKEN = 3.5
 OTHER_BYTES_PER_TOKEN = 1.5  # other characters have two to four bytes, often in a single token
 
-KEPT, SPREAD = 60, 100  # see `evaluated`
+KEPT = 60  # see `evaluated`
+SPREAD = 100
 
 
 class InstructionItem(Struct, frozen=True):
@@ -202,7 +206,8 @@ def evaluated(n_entries: int, limit: int | None) -> list[int]:
     >>> evaluated(430, 3), evaluated(8, 50)
     ([60, 63, 66], [0, 1, 2, 3, 4, 5, 6, 7])
     """
-    limit = n_entries if limit is None else limit
+    if limit is None:
+        limit = n_entries
     if n_entries < KEPT + SPREAD:
         reserved = min(KEPT, max(0, n_entries - limit))
         return list(range(reserved, n_entries))[:limit]
@@ -217,27 +222,26 @@ def example_pools(
 
     Instances to evaluate (``chosen``, by index) are excluded, and so are examples equal to one.
     """
-    answers: dict[str, set[str]] = {}
+    answers = defaultdict[str, set[str]](set)
     for index in chosen:
         entry = task.entries[index]
-        answers.setdefault(entry.input.strip(), set()).update(map(bare, entry.outputs))
+        answers[entry.input.strip()].update(map(bare, entry.outputs))
+    unused = [entry for index, entry in enumerate(task.entries) if index not in chosen]
+    others = [Example(entry.input, entry.outputs[0]) for entry in unused]
 
     def harmless(example: Example) -> bool:
         return bare(example.output) not in answers.get(example.input.strip(), ())
 
-    others = (
-        Example(entry.input, entry.outputs[0])
-        for index, entry in enumerate(task.entries)
-        if index not in chosen
-    )
     return tuple(filter(harmless, task.instruction.positive)), tuple(filter(harmless, others))
 
 
 def estimate(text: str) -> int:
     """Return an estimate, usually too high, of the number of tokens in text."""
     size = len(text.encode("utf-8", "surrogatepass"))
-    ascii_only = size if text.isascii() else sum(character < "\x80" for character in text)
-    return ceil(ascii_only / ASCII_PER_TOKEN + (size - ascii_only) / OTHER_BYTES_PER_TOKEN)
+    n_ascii = size
+    if not text.isascii():
+        n_ascii = sum(character < "\x80" for character in text)
+    return ceil(n_ascii / ASCII_PER_TOKEN + (size - n_ascii) / OTHER_BYTES_PER_TOKEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,32 +258,37 @@ class Showing:
         """Yield the instances of a task, with labels if it is a classification."""
         chosen = dict.fromkeys(evaluated(len(task.entries), self.instances))
         positives = self._positives(task, chosen)
-        answers = [output for entry in task.entries for output in entry.outputs]
-        answers += [example.output for example in task.instruction.positive]
-        labels = frozenset(map(bare, answers if category == loading.CLASSIFICATION else ()))
+        labels = frozenset[str]()
+        if category == loading.CLASSIFICATION:
+            answers = [example.output for example in task.instruction.positive]
+            for entry in task.entries:
+                answers += entry.outputs
+            labels = frozenset(map(bare, answers))
         around = frame(self.form, task.instruction, self.fields, positives)
-        for entry in (task.entries[index] for index in chosen):
-            text = filled(self.form, around, entry.input)
+        for index in chosen:
+            entry = task.entries[index]
+            prompt = filled(self.form, around, entry.input)
             name = f"{task.name}/{entry.id}"
-            n_examples = len(positives)
-            yield InstructionItem(name, text, entry.input, entry.outputs, n_examples, labels)
+            yield InstructionItem(name, prompt, entry.input, entry.outputs, len(positives), labels)
 
     def _positives(self, task: NaturalTask, chosen: Collection[int]) -> Sequence[Example]:
-        if not any(name in EXAMPLE_FIELDS for name in self.fields):
+        if not set(EXAMPLE_FIELDS).intersection(self.fields):
             return ()
         task_examples, others = example_pools(task, chosen)
-        available = (*task_examples, *others)
         if self.examples == "own":
             return task_examples
+        available = (*task_examples, *others)
         if self.examples == "fit":
-            longest = max((task.entries[index].input for index in chosen), key=estimate)
+            inputs = [task.entries[index].input for index in chosen]
+            longest = max(inputs, key=estimate)
 
             def tokens(number: int) -> int:
                 shown = available[:number]
                 return estimate(prompt(self.form, task.instruction, self.fields, longest, shown))
 
             numbers = range(len(available) + 1)
-            return available[: max(0, bisect_right(numbers, self.token_budget, key=tokens) - 1)]
+            n_fitting = bisect_right(numbers, self.token_budget, key=tokens)
+            return available[: max(0, n_fitting - 1)]
         number = self.examples if isinstance(self.examples, int) else self.examples[task.name]
         if number > len(available):
             problem = f"but the task {task.name!r} has {len(available)} to show."

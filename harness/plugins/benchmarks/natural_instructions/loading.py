@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
@@ -21,6 +21,7 @@ from harness.config import yaml_text
 from harness.datasets.catalogue import decoded, members
 from harness.datasets.rows import converted, unique
 from harness.errors import DataInvalid, cannot_read, raised_as
+from harness.records import JsonObject
 
 ABSENT = "-"  # stands for a missing field in the authors' files
 
@@ -124,8 +125,10 @@ _JSON_KEYS = {**TEXT_FIELDS, **{key.title().replace("_", " "): key for key in _O
 
 def task_files(path: Path) -> dict[str, Path]:
     """Map task names to their files, sorted by name."""
+    files = [path]
     try:
-        files = [path] if path.is_file() else sorted(f for f in path.iterdir() if f.is_file())
+        if not path.is_file():
+            files = sorted(file for file in path.iterdir() if file.is_file())
     except OSError as error:
         raise cannot_read(path, error) from None
     files_by_task: dict[str, Path] = {}
@@ -146,38 +149,34 @@ def read_task(path: Path) -> NaturalTask:
     raw = converted(tree, _Task, str(path))
     if isinstance(raw.definition, list):
         raw.definition = "\n".join(raw.definition)
-    entries = (
-        Entry(
-            str(index if raw_entry.id is None else raw_entry.id),
-            raw_entry.input,
-            tuple(_list(raw_entry.output)),
-        )
-        for index, raw_entry in enumerate(raw.instances)
-    )
     instruction = Instruction(
         **{name: getattr(raw, name) for name in TEXT_FIELDS.values()},
         positive=tuple(example.example() for example in raw.positive_examples),
         negative=tuple(example.example() for example in raw.negative_examples),
     )
     category = raw.category or next(iter(raw.categories), None)
-    unique_entries = tuple(unique((str(path), entry) for entry in entries))
-    return NaturalTask(path.stem, instruction, unique_entries, category)
+    entries = []
+    for index, instance in enumerate(raw.instances):
+        name = str(index if instance.id is None else instance.id)
+        entry = Entry(name, instance.input, tuple(_list(instance.output)))
+        entries.append((str(path), entry))
+    return NaturalTask(path.stem, instruction, tuple(unique(entries)), category)
 
 
 def _list(output: str | list[str]) -> list[str]:
     return [output] if isinstance(output, str) else output
 
 
-def _from_json(path: Path) -> dict[str, Any]:
+def _from_json(path: Path) -> JsonObject:
     """Return the content of a task's JSON file, with YAML's keys."""
     try:
-        raw = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        content = path.read_bytes()
     except OSError as error:
         raise cannot_read(path, error) from None
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise DataInvalid(f"{path}: not JSON ({error}).") from None
+    raw = decoded(content, JsonObject, f"{path}: not JSON")
     examples = raw.get("Examples")
-    raw |= examples if isinstance(examples, dict) else {}
+    if isinstance(examples, dict):
+        raw |= examples
     tree = {name: raw[key] for key, name in _JSON_KEYS.items() if key in raw}
     for name in _EXAMPLES:
         if isinstance(tree.get(name), list):  # a file without any has the text "-"
@@ -185,13 +184,14 @@ def _from_json(path: Path) -> dict[str, Any]:
     return tree
 
 
-def _from_yaml(path: Path) -> dict[str, Any]:
+def _from_yaml(path: Path) -> JsonObject:
     """Return the content of a YAML file. Raise DataInvalid for an unknown key."""
     tree = _yaml(path, "task", "It must contain at least 'instances:'.")
     converted(tree, _Task, str(path), ())
     for key in ("instances", *_EXAMPLES):
+        form = _Instance if key == "instances" else _Example
         for entry in tree.get(key, ()):
-            converted(entry, _Instance if key == "instances" else _Example, f"{path}, {key}", ())
+            converted(entry, form, f"{path}, {key}", ())
     return tree
 
 
@@ -206,11 +206,14 @@ def read_categories(path: Path) -> dict[str, str]:
 
 def category_of(name: str, *categories: Mapping[str, str]) -> str | None:
     """Return the category of the first pattern that matches a task's name, or None."""
-    patterns = (item for mapping in categories for item in mapping.items())
-    return next((category for pattern, category in patterns if fnmatchcase(name, pattern)), None)
+    for mapping in categories:
+        for pattern, category in mapping.items():
+            if fnmatchcase(name, pattern):
+                return category
+    return None
 
 
-def _yaml(path: Path, what: str, hint: str) -> dict[str, Any]:
+def _yaml(path: Path, what: str, hint: str) -> JsonObject:
     with raised_as(DataInvalid):
         return yaml_text.read(path, what, hint)
 
@@ -234,7 +237,7 @@ def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
         match = _ANSWERS.fullmatch(name)
         return match if match and match[1] in tasks else None
 
-    row: dict[str, Any] = {}
+    row: JsonObject = {}
     for name, content in members(archive, described):
         task, encoding, examples = described(name).groups()  # type: ignore[union-attr]
         answers = decoded(content, _Predictions, f"{archive}: {name} is not a file of answers")

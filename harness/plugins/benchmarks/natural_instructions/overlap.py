@@ -51,9 +51,12 @@ def first_line(text: str) -> str:
 def before_stop(text: str, stops: Sequence[str]) -> str:
     """Return the text up to the earliest stop sequence, if any, without leading white space."""
     text = text.lstrip()
-    return text[
-        : min((position for stop in stops if (position := text.find(stop)) >= 0), default=None)
-    ]
+    end = len(text)
+    for stop in stops:
+        position = text.find(stop)
+        if position >= 0:
+            end = min(end, position)
+    return text[:end]
 
 
 def bare(text: str) -> str:
@@ -70,19 +73,22 @@ def exact_match(answer: str, references: Iterable[str]) -> bool:
 
 def token_f1(answer: str, references: Iterable[str]) -> float:
     """Return the highest F1 of words over the references, as in SQuAD (Rajpurkar et al. 2016)."""
-    return max((_f1(answer, reference) for reference in references), default=0.0)
+    return max([_f1(answer, reference) for reference in references], default=0.0)
 
 
 def _f1(answer: str, reference: str) -> float:
-    lowered = (text.lower().translate(_NO_PUNCTUATION) for text in (answer, reference))
-    answer_words, reference_words = (_ARTICLE.sub(" ", text).split() for text in lowered)
+    answer_words = _content_words(answer)
+    reference_words = _content_words(reference)
     if not answer_words or not reference_words:  # only articles and punctuation
         return float(answer_words == reference_words and bare(answer) == bare(reference))
-    return (
-        2
-        * (Counter(answer_words) & Counter(reference_words)).total()
-        / (len(answer_words) + len(reference_words))
-    )
+    common = Counter(answer_words) & Counter(reference_words)
+    return 2 * common.total() / (len(answer_words) + len(reference_words))
+
+
+def _content_words(text: str) -> list[str]:
+    """Return the words without articles and punctuation, in lower case."""
+    lowered = text.lower().translate(_NO_PUNCTUATION)
+    return _ARTICLE.sub(" ", lowered).split()
 
 
 def named_label(answer: str, labels: Collection[str]) -> str | None:
@@ -92,14 +98,13 @@ def named_label(answer: str, labels: Collection[str]) -> str | None:
     ends within a word of the answer does not count.
     """
     bare_answer = bare(answer)
-
-    def begins(label: str) -> bool:
+    matches = []
+    for label in labels:
         inside_a_word = label[-1:].isalnum() and bare_answer[len(label) :][:1].isalnum()
-        return bool(label) and bare_answer.startswith(label) and not inside_a_word
-
-    return max(
-        (label for label in labels if bare_answer == label or begins(label)), key=len, default=None
-    )
+        begins = bool(label) and bare_answer.startswith(label) and not inside_a_word
+        if begins or bare_answer == label:
+            matches.append(label)
+    return max(matches, key=len, default=None)
 
 
 def rouge_l(answer: str, references: Iterable[str]) -> float:
@@ -110,7 +115,8 @@ def rouge_l(answer: str, references: Iterable[str]) -> float:
     and each row of the dynamic programming table is one integer (Hyyrö 2004).
     """
     words = tokens(answer)
-    return max((_f_measure(tokens(reference), words) for reference in references), default=0.0)
+    values = [_f_measure(tokens(reference), words) for reference in references]
+    return max(values, default=0.0)
 
 
 def rouge_l_unicode(answer: str, references: Iterable[str]) -> float:
@@ -122,7 +128,7 @@ def rouge_l_unicode(answer: str, references: Iterable[str]) -> float:
         Uncountable: If a text cannot be divided into words (`harness.scoring.text`).
     """
     words = unicode_tokens(answer)
-    values = (_f_measure(unicode_tokens(reference), words) for reference in references)
+    values = [_f_measure(unicode_tokens(reference), words) for reference in references]
     return max(values, default=0.0)
 
 
@@ -162,7 +168,10 @@ def unicode_tokens(text: str) -> tuple[str, ...]:
     all_tokens: list[str] = []
     for word in text_words(folded(comparable(text))):
         for part in _unicode_word().findall(word):
-            all_tokens += tokens(part) if part.isascii() else (part,)
+            if part.isascii():
+                all_tokens += tokens(part)
+            else:
+                all_tokens.append(part)
     return tuple(all_tokens)
 
 

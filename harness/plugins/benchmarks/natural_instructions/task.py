@@ -10,7 +10,7 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -35,7 +35,7 @@ from harness.plugins.benchmarks.natural_instructions.overlap import (
     rouge_l,
 )
 from harness.ports import DataTable, Metric, Task, read_paper
-from harness.records import WARNING, Instance, Message, Score
+from harness.records import WARNING, Instance, JsonObject, Message, Score
 from harness.scoring.text import Uncountable
 from harness.wording import truncated
 
@@ -68,13 +68,15 @@ def failures(text: str, references: Sequence[str], source: str) -> dict[str, boo
     - ``copies_input``: nearly all words of its first line are in the input (``source``), in order,
       and no reference is such a copy.
     """
-    wrong = not exact_match(text, references)
+    if exact_match(text, references):
+        return dict.fromkeys(("redundant", "goes_on", "copies_input"), False)
+    copies_input = _is_copy(first_line(text), source)
+    for reference in references:
+        copies_input = copies_input and not _is_copy(reference, source)
     return {
-        "redundant": wrong and _begins_right(text, references),
-        "goes_on": wrong and _NEXT.search(text) is not None,
-        "copies_input": wrong
-        and _is_copy(first_line(text), source)
-        and not any(_is_copy(reference, source) for reference in references),
+        "redundant": _begins_right(text, references),
+        "goes_on": _NEXT.search(text) is not None,
+        "copies_input": copies_input,
     }
 
 
@@ -130,7 +132,7 @@ class NaturalInstructionsTask(Task[InstructionItem]):
         instances: int | None = 50,
         categories: str | None = None,
         token_budget: int = encodings.GPT3_PROMPT,
-        metrics: list[dict[str, Any]] | None = None,
+        metrics: list[JsonObject] | None = None,
         *,
         data: DataFolder,
     ) -> None:
@@ -158,26 +160,32 @@ class NaturalInstructionsTask(Task[InstructionItem]):
             return files
         if not tasks:
             raise ConfigError("task.tasks names no task.", "Name tasks, or remove it to use all.")
-        evaluated = {name for name in files if name.partition("_")[0] in loading.EVALUATION}
-        groups = {"evaluation": evaluated, "training": files.keys() - evaluated}
-        if any(name.startswith("category:") for name in tasks):
-            for name, file in files.items():
-                category = self._category(loading.read_task(file))
-                groups.setdefault(f"category:{category}", set()).add(name)
+        groups = self._task_groups(files, tasks)
         chosen: set[str] = set()
         for selector in tasks:
             matches = groups.get(selector, set()).union(fnmatch.filter(files, selector))
-            if not matches:
-                if selector in groups:
-                    [filled] = groups.keys() - {selector}
-                    problem = (
-                        f"{path} has no task for {selector}: all {len(files)} are for {filled}."
-                    )
-                    raise ConfigError(problem, f"Set task.tasks to {filled}, or remove it.")
+            if matches:
+                chosen |= matches
+            elif selector in groups:
+                [filled] = groups.keys() - {selector}
+                problem = f"{path} has no task for {selector}: all {len(files)} are for {filled}."
+                raise ConfigError(problem, f"Set task.tasks to {filled}, or remove it.")
+            else:
                 remedy = nearest(selector, [*groups, *files])
                 raise ConfigError(f"{path} has no task {selector!r:.80}.", remedy)
-            chosen |= matches
         return {name: file for name, file in files.items() if name in chosen}
+
+    def _task_groups(
+        self, files: Mapping[str, Path], selectors: Sequence[str]
+    ) -> dict[str, set[str]]:
+        """Return the names of the tasks of each group: evaluation, training, and any category."""
+        evaluated = {name for name in files if name.partition("_")[0] in loading.EVALUATION}
+        groups = {"evaluation": evaluated, "training": files.keys() - evaluated}
+        if any(selector.startswith("category:") for selector in selectors):
+            for name, file in files.items():
+                category = self._category(loading.read_task(file))
+                groups.setdefault(f"category:{category}", set()).add(name)
+        return groups
 
     def instances(self) -> Iterator[One]:
         """Yield the instances to evaluate, ordered by the name of their task."""
@@ -195,47 +203,48 @@ class NaturalInstructionsTask(Task[InstructionItem]):
     @override
     def describe(self) -> Iterator[DataTable]:
         """Yield tables of the tasks by category, and of the lengths of their parts in words."""
-        tasks = [loading.read_task(file) for file in self._files.values()]
-        counts = defaultdict[str, list[int]](lambda: [0] * 4)
+        counts = defaultdict[str, Counter[str]](Counter)
         lengths = defaultdict[str, list[float]](list)
-        for task in tasks:
+        for task in map(loading.read_task, self._files.values()):
             instruction = task.instruction
-            parts = 1, len(task.entries), len(instruction.positive), len(instruction.negative)
-            category = self._category(task)
-            counts[category] = [n + more for n, more in zip(counts[category], parts, strict=True)]
+            examples = {"positive": instruction.positive, "negative": instruction.negative}
+            numbers = counts[self._category(task)]
+            numbers["tasks"] += 1
+            numbers["instances"] += len(task.entries)
             for name in loading.TEXT_FIELDS:
                 if text := instruction.text(name):
                     lengths[name].append(len(text.split()))
-            for name, examples in (
-                ("Positive", instruction.positive),
-                ("Negative", instruction.negative),
-            ):
-                for example in examples:
-                    lengths[f"{name} example, input"].append(len(example.input.split()))
-                    lengths[f"{name} example, output"].append(len(example.output.split()))
+            for kind_name, kind_examples in examples.items():
+                numbers[f"{kind_name} examples"] += len(kind_examples)
+                for example in kind_examples:
+                    title = f"{kind_name.title()} example"
+                    lengths[f"{title}, input"].append(len(example.input.split()))
+                    lengths[f"{title}, output"].append(len(example.output.split()))
             for entry in task.entries:
                 lengths["Instance, input"].append(len(entry.input.split()))
                 lengths["Instance, output"].append(len(entry.outputs[0].split()))
-        yield DataTable(
-            ("category", "tasks", "instances", "positive examples", "negative examples"),
-            [(category, *numbers) for category, numbers in sorted(counts.items())],
-            f"{_PAPER}, table 1",
-        )
+        columns = ("tasks", "instances", "positive examples", "negative examples")
+        rows: list[tuple[str | float | None, ...]] = []
+        for category, numbers in sorted(counts.items()):
+            rows.append((category, *[numbers[column] for column in columns]))
+        yield DataTable(("category", *columns), rows, f"{_PAPER}, table 1")
         rows = [(name, *summary(numbers)) for name, numbers in lengths.items()]
         yield DataTable(("words per", *SUMMARY), rows, f"{_PAPER}, table 1 and figures 5 to 8")
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the data set, hashes, and the versions of what computes the scores."""
         hashes = {name: sha256(path) for name, path in self._files.items()}
-        listed = "".join(f"{name} {digest}\n" for name, digest in hashes.items())
+        listed = [f"{name} {digest}\n" for name, digest in hashes.items()]
+        category_files = [*self._category_files, loading.SHIPPED]
         facts = {
             "dataset": self.dataset,
-            "dataset_sha256": hashlib.sha256(listed.encode()).hexdigest(),
-            "categories_sha256": " ".join(map(sha256, [*self._category_files, loading.SHIPPED])),
+            "dataset_sha256": hashlib.sha256("".join(listed).encode()).hexdigest(),
+            "categories_sha256": " ".join(map(sha256, category_files)),
             "stemmer": f"Porter, nltk {version('nltk')}",
-            # Allows comparing a run of some of the tasks with a run of all.
-            **{f"task_sha256/{name}": digest for name, digest in hashes.items()},
         }
+        for name, digest in hashes.items():
+            # Allows comparing a run of some of the tasks with a run of all.
+            facts[f"task_sha256/{name}"] = digest
         if self._showing.form == "chat":
             facts["wording_sha256"] = encodings.wording()
         facts |= {name: metric.fingerprint() for name, metric in self._metrics.items()}
@@ -255,12 +264,12 @@ class NaturalInstructionsTask(Task[InstructionItem]):
         """
         item = instance.data
         answer = self._answer(text)
-        outputs = instance.data.outputs
-        dropped = overlap.drops_words([text, *outputs])
+        outputs = item.outputs
+        details = {}
+        if overlap.drops_words([text, *outputs]):
+            details = IGNORED_WORDS
         scores = {
-            "rouge_l": Score(
-                rouge_l(text, outputs), details=IGNORED_WORDS if dropped else {}, share=True
-            ),
+            "rouge_l": Score(rouge_l(text, outputs), details=details, share=True),
             "rouge_l_first_line": Score(rouge_l(first_line(text), outputs), share=True),
         }
         if overlap.drops_words(outputs):
@@ -273,26 +282,31 @@ class NaturalInstructionsTask(Task[InstructionItem]):
         scores["token_f1"] = Score(overlap.token_f1(answer, outputs), share=True)
         if item.labels:
             label = overlap.named_label(answer, item.labels)
+            names_none = label is None
             right = label is not None and exact_match(label, outputs)
-            scores["accuracy"] = Score(right, reason="" if label is not None else "names no label")
-            scores["no_label"] = Score(label is None)
+            scores["accuracy"] = Score(right, reason="names no label" if names_none else "")
+            scores["no_label"] = Score(names_none)
         for name, metric in self._metrics.items():
             scores[name] = Score(metric.score(answer, outputs))
-        ways = failures(text, outputs, item.input)
-        return scores | {name: Score(failed) for name, failed in ways.items()}
+        for name, failed in failures(text, outputs, item.input).items():
+            scores[name] = Score(failed)
+        return scores
 
     def _answer(self, text: str) -> str:
         if self._truncation == "first_line":
             return first_line(text)
-        return overlap.before_stop(text, self._stops) if self._stops else text
+        if self._truncation == "stop":
+            return overlap.before_stop(text, self._stops)
+        return text
 
     @override
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
         """Return the scores of an empty answer, which fails in the authors' evaluation too."""
-        return {
-            name: score if score.passed is None else Score(False, False, score.reason)
-            for name, score in self.score(instance, "").items()
-        }
+        scores = dict(self.score(instance, ""))
+        for name, score in scores.items():
+            if score.passed is not None:
+                scores[name] = Score(False, False, score.reason)
+        return scores
 
     @override
     def leaks(self, instance: One, shot: One) -> bool:
@@ -308,9 +322,10 @@ class NaturalInstructionsTask(Task[InstructionItem]):
     def reference(self, instance: One) -> str | None:
         """Return the first reference that is right after truncation, or None if there is none."""
         outputs = instance.data.outputs
-        return next(
-            (output for output in outputs if exact_match(self._answer(output), outputs)), None
-        )
+        for output in outputs:
+            if exact_match(self._answer(output), outputs):
+                return output
+        return None
 
 
 def _unicode_score(text: str, outputs: Sequence[str]) -> Score:
@@ -336,8 +351,9 @@ def _check_numbers(examples: Examples, instances: int | None, files: Mapping[str
     if instances is not None and instances < 1:
         raise ConfigError("task.instances must be at least 1, or null for all.")
     numbers = examples if isinstance(examples, Mapping) else dict.fromkeys(files, examples)
-    if any(isinstance(number, int) and number < 0 for number in numbers.values()):
-        raise ConfigError("task.examples must not be negative.", "Write 0 for none.")
+    for number in numbers.values():
+        if isinstance(number, int) and number < 0:
+            raise ConfigError("task.examples must not be negative.", "Write 0 for none.")
     for name in files.keys() - numbers.keys():
         remedy = "Give each task a number, or list in task.tasks only those that have one."
         raise ConfigError(f"task.examples has no number for the task {name!r}.", remedy)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -48,10 +48,13 @@ CATEGORIES: Mapping[str, str] = yaml.safe_load(_CATEGORIES)  # descriptions by n
 def named(category: str) -> str:
     """Return the paper's name of a category: ``Other: TITLE`` becomes ``Other``."""
     text = category.strip()
-    standard = {_letters(name): name for name in (*CATEGORIES, OTHER)}.get(_letters(text))
-    if standard is None and re.match(r"\W*other\b\s*[:*]", text, re.IGNORECASE):
+    letters = _letters(text)
+    for name in (*CATEGORIES, OTHER):
+        if _letters(name) == letters:
+            return name
+    if re.match(r"\W*other\b\s*[:*]", text, re.IGNORECASE):
         return OTHER
-    return standard or text
+    return text
 
 
 def _letters(text: str) -> str:
@@ -110,20 +113,19 @@ class WildIFEvalTask(Task[WildIFEvalItem]):
         self.path = data.place(names.get(dataset, dataset))
         self._chats: Path | None = None
         self._tables: list[Path | None] = []
-        usual = {CATEGORIES_FILE: categories, DOMAINS_FILE: domains}
         if is_public(self.path):
             self._chats = data.place(chats or CHATS)
-            self._tables = [
-                data.file(table or name) if table or (data.root / name).is_file() else None
-                for name, table in usual.items()
-            ]
-        elif chats or any(usual.values()):
+            for table, usual in ((categories, CATEGORIES_FILE), (domains, DOMAINS_FILE)):
+                has_table = table or (data.root / usual).is_file()
+                self._tables.append(data.file(table or usual) if has_table else None)
+        elif chats or categories or domains:
             problem = "task.chats, categories and domains are for data in the published format"
             raise ConfigError(f"{problem}; {self.path.name} already has the tasks' texts.")
 
     def instances(self) -> Iterator[One]:
         """Yield the tasks in file order."""
-        for item in self._joined[0] if self._chats else read_items(self.path):
+        items = self._joined[0] if self._chats else read_items(self.path)
+        for item in items:
             groups = {"n_constraints": str(len(item.constraints))}
             if item.domain:
                 groups["domain"] = item.domain
@@ -169,10 +171,13 @@ class WildIFEvalTask(Task[WildIFEvalItem]):
     @override
     def criteria(self, instance: One) -> Sequence[Criterion]:
         """Return the constraints as criteria, with their categories as groups."""
-        return [
-            Criterion(constraint.text, _label(constraint))
-            for constraint in instance.data.constraints
-        ]
+        criteria = []
+        for constraint in instance.data.constraints:
+            groups = {}
+            if constraint.category:
+                groups["category"] = constraint.category
+            criteria.append(Criterion(constraint.text, groups))
+        return criteria
 
     @cached_property
     def _joined(self) -> tuple[tuple[WildIFEvalItem, ...], tuple[str, ...]]:
@@ -187,14 +192,12 @@ class WildIFEvalTask(Task[WildIFEvalItem]):
         return items, missing
 
 
-def _label(constraint: Constraint) -> dict[str, str]:
-    return {"category": constraint.category} if constraint.category else {}
-
-
 def _ids_text(missing: Sequence[str]) -> str:
     """Format ids as their number and the first few of them, such as "2 (a, b)"."""
-    more = ", …" if len(missing) > NAMED else ""
-    return f"{len(missing):,} ({', '.join(missing[:NAMED])}{more})"
+    listed = ", ".join(missing[:NAMED])
+    if len(missing) > NAMED:
+        listed += ", …"
+    return f"{len(missing):,} ({listed})"
 
 
 _Text = Annotated[str, Meta(pattern=r"\S")]
@@ -218,20 +221,27 @@ class _Row(Struct):
 
 def _item(raw: Row, where: str) -> WildIFEvalItem:
     row = converted(raw, _Row, where)
+    constraints = []
     if isinstance(row.constraints, dict):
-        pairs = list(row.constraints.items())
+        for text, category in row.constraints.items():
+            constraints.append(_constraint(text, category))
     else:
-        constraint_rows = (
-            _Constraint(constraint) if isinstance(constraint, str) else constraint
-            for constraint in row.constraints
-        )
-        pairs = [(constraint.text, constraint.category) for constraint in constraint_rows]
-    if (total := row.total_num_constraints) not in (None, len(pairs)):
-        problem = f"{where}: {len(pairs)} constraints, but 'total_num_constraints' is {total}."
-        raise DataInvalid(problem, "A mapping keeps one of two equal constraints: write a list.")
-    constraints = tuple(Constraint(text.strip(), named(kind or "")) for text, kind in pairs)
+        for constraint in row.constraints:
+            if isinstance(constraint, str):
+                constraints.append(_constraint(constraint, None))
+            else:
+                constraints.append(_constraint(constraint.text, constraint.category))
+    total = row.total_num_constraints
+    if total not in (None, len(constraints)):
+        problem = f"{len(constraints)} constraints, but 'total_num_constraints' is {total}"
+        remedy = "A mapping keeps one of two equal constraints: write a list."
+        raise DataInvalid(f"{where}: {problem}.", remedy)
     name = str(row.id or where.rpartition(" ")[2])
-    return WildIFEvalItem(name, row.task, constraints, str(row.domain or ""))
+    return WildIFEvalItem(name, row.task, tuple(constraints), str(row.domain or ""))
+
+
+def _constraint(text: str, category: str | None) -> Constraint:
+    return Constraint(text.strip(), named(category or ""))
 
 
 read_items = partial(read_all, item=_item)  # yields the items; the default id is the row's number
@@ -241,7 +251,9 @@ def is_public(path: Path) -> bool:
     """Return whether a data set is in the published format, without the tasks' texts."""
     if path.is_dir() or path.suffix == ".parquet":
         return True
-    return "decomposition" in next(rows(path), ("", {}))[1]
+    for _, row in rows(path):
+        return "decomposition" in row
+    return False
 
 
 def join(
@@ -252,31 +264,31 @@ def join(
     CSV files may map constraints to ``categories``, and tasks to ``domains``. Return the tasks
     whose chat was found, and the ids of the missing chats.
     """
-    constraints_by_id: dict[str, tuple[str, ...]] = {}
+    constraints_by_id: dict[str, list[str]] = {}
     for where, raw in _records(decompositions, "decomposition"):
         row = converted(raw, _Wanted, where)
         if row.conversation_id in constraints_by_id:
             raise DataInvalid(f"{where}: the conversation {row.conversation_id!r} occurs twice.")
-        constraints_by_id[row.conversation_id] = tuple(map(str.strip, row.decomposition))
+        constraints_by_id[row.conversation_id] = row.decomposition
     tasks: dict[str, str] = {}
     for where, raw in _records(chats, "conversation", constraints_by_id):
         turns = raw.get("conversation")
-        first = {"conversation": turns[:1] if isinstance(turns, list) else turns}
-        chat = converted(raw | first, _Chat, where)
+        if isinstance(turns, list):
+            turns = turns[:1]
+        chat = converted(raw | {"conversation": turns}, _Chat, where)
         tasks.setdefault(chat.conversation_id, chat.conversation[0].content)
     category_of = _table(categories, "constraint", "categories")
     domain_of = _table(domains, "task", "domain")
-    items = tuple(
-        WildIFEvalItem(
-            name,
-            tasks[name],
-            tuple(Constraint(text, named(category_of.get(text, ""))) for text in constraints),
-            domain_of.get(tasks[name].strip(), ""),
-        )
-        for name, constraints in constraints_by_id.items()
-        if name in tasks
-    )
-    return items, tuple(name for name in constraints_by_id if name not in tasks)
+    items = []
+    missing = []
+    for name, texts in constraints_by_id.items():
+        if name not in tasks:
+            missing.append(name)
+            continue
+        constraints = [_constraint(text, category_of.get(text.strip())) for text in texts]
+        domain = domain_of.get(tasks[name].strip(), "")
+        items.append(WildIFEvalItem(name, tasks[name], tuple(constraints), domain))
+    return tuple(items), tuple(missing)
 
 
 class _Wanted(Struct):
@@ -298,8 +310,7 @@ def _records(
 ) -> Iterator[tuple[str, Row]]:
     """Yield (location, row) for each row, or only for the conversations ``only``."""
     for path in _files(place):
-        parquet = path.suffix == ".parquet"
-        rows = _parquet(path, column, only) if parquet else read_jsonl(path)
+        rows = _parquet(path, column, only) if path.suffix == ".parquet" else read_jsonl(path)
         for number, row in enumerate(rows, start=1):
             name = row.get("conversation_id")
             if only is None or not isinstance(name, str) or name in only:
@@ -331,7 +342,9 @@ def _parquet(path: Path, column: str, only: Collection[str] | None) -> Iterator[
 def _table(path: Path | None, key: str, value: str) -> dict[str, str]:
     """Map a CSV file's column ``key`` to its column ``value``."""
     table: dict[str, str] = {}
-    for _, row in rows(path) if path else ():
+    if path is None:
+        return table
+    for _, row in rows(path):
         if not {key, value} <= row.keys():
             raise DataInvalid(f"{path}: must have the columns {key} and {value}.")
         table[row[key].strip()] = row[value].strip()
@@ -351,12 +364,12 @@ def prompt(
             not checked.
     """
     try:
-        nodes = ast.walk(ast.parse(code.read_text(encoding="utf-8")))  # outer expressions first
-        text = next(text for text in map(_text, nodes) if text and all(f in text for f in fields))
+        tree = ast.parse(code.read_text(encoding="utf-8"))
+        text = _prompt_text(tree, fields)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise DataInvalid(f"{code}: it is not Python code ({error}).") from None
-    except StopIteration:
-        raise DataInvalid(f"{code}: it has no prompt with {', '.join(fields)}.") from None
+    if text is None:
+        raise DataInvalid(f"{code}: it has no prompt with {', '.join(fields)}.")
     for part, replacement in fields.items():
         text = text.replace(part, replacement)
     digest = hashlib.sha256(" ".join(text.split()).encode()).hexdigest()
@@ -365,19 +378,27 @@ def prompt(
     yield f"{text}\n".encode()
 
 
+def _prompt_text(tree: ast.AST, fields: Iterable[str]) -> str | None:
+    """Return the first string expression that has all the fields, outer ones first, or None."""
+    for node in ast.walk(tree):
+        text = _text(node)
+        if text and all(field in text for field in fields):
+            return text
+    return None
+
+
 def category_prompt(
     code: Path, categories: Path, fields: Mapping[str, str], words_sha256: str | None = None
 ) -> Iterator[bytes]:
     """Yield a template as `prompt` does, with the categories in a JSON file filled in."""
     where = f"{categories}: not a list of categories"
     described = decoded(categories.read_bytes(), list[_Category], where)
-    listed = [
-        "\n - ".join(
-            [f"\n{n}. *{category.name}*: {category.description}\nExamples: ", *category.examples]
-        )
-        for n, category in enumerate(described)
-    ]
-    yield from prompt(code, {"{categories_str}": "".join(listed), **fields}, words_sha256)
+    listed = ""
+    for number, category in enumerate(described):
+        listed += f"\n{number}. *{category.name}*: {category.description}\nExamples: "
+        for example in category.examples:
+            listed += f"\n - {example}"
+    yield from prompt(code, {"{categories_str}": listed, **fields}, words_sha256)
 
 
 class _Category(msgspec.Struct):
@@ -396,11 +417,12 @@ def _text(node: ast.AST) -> str | None:
         case ast.FormattedValue(value=ast.Name() as variable):
             return _text(variable)
         case ast.BinOp(left=left, op=ast.Add(), right=right):
-            texts = [_text(left), _text(right)]
+            parts: list[ast.expr] = [left, right]
         case ast.JoinedStr(values=parts):
-            texts = [_text(part) for part in parts]
+            pass
         case ast.Call(func=ast.Attribute(value=inner, attr="strip"), args=[]):
             return (_text(inner) or "").strip()
         case _:
             return None
+    texts = [_text(part) for part in parts]
     return None if None in texts else "".join(map(str, texts))

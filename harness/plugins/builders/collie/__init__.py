@@ -96,30 +96,28 @@ def build(
         counts: dict[str, Counter[str]] = defaultdict(Counter)  # structure -> source -> instances
         for item in items:
             counts[item.structure][item.source] += 1
+        source_facts = []
+        for name, corpus in corpora.items():
+            numbers = {"available": corpus.available, "chosen": corpus.chosen}
+            numbers["unreadable"] = yields[name].unreadable
+            source_facts.append(plan.sources[name] | numbers | {"sha256": corpus.sha256})
         facts = {
             "version": VERSION,
             "seed": recipe.seed,
             "targets": recipe.targets,
             "splitter": units.name,
             "structures": {structure.name: key_of(structure.plain) for structure in structures},
-            "sources": [
-                plan.sources[name]
-                | {"available": corpus.available, "chosen": corpus.chosen}
-                | {"unreadable": yields[name].unreadable, "sha256": corpus.sha256}
-                for name, corpus in corpora.items()
-            ],
+            "sources": source_facts,
             "plugins": plan.plugins,
             "counts": counts,
         }
         n = len(items)
-        rows = [
-            item.row(findings.near_misses) for item, findings in zip(items, audited, strict=True)
-        ]
+        pairs = zip(items, audited, strict=True)
+        rows = [item.row(findings.near_misses) for item, findings in pairs]
         text = report(structures, yields, items, audited)
         card = rendered("collie/card.md.j2", name=out.name, facts=facts, instances=n)
-        folder.write(
-            out, KIND, {INSTANCES: rows, AUDIT: audited}, facts, {CARD: card, REPORT: text}
-        )
+        texts = {CARD: card, REPORT: text}
+        folder.write(out, KIND, {INSTANCES: rows, AUDIT: audited}, facts, texts)
         stages.delete()
     return BuiltFolder(out, n, facts, text, stages.resumed)
 
@@ -129,28 +127,36 @@ def _refuse_mismatch(structures: Sequence[Structure], sources: Sequence[Source])
         if n > 1:
             message = f"There are two sources named {name!r}."
             raise ConfigError(message, "Name one: --source NAME=PATH.")
+    levels = set().union(*(source.levels for source in sources))
     for structure in structures:
         level = structure.level
-        if not any(level in source.levels for source in sources):
-            message = f"{structure.name} needs texts of the level {level}, which no source has."
-            remedy = "Add that level to 'levels' in a source's file"
-            remedy = "Add a word list, --source words=FILE" if level == "word" else remedy
-            raise ConfigError(f"The structure {message}", f"{remedy}, or omit the structure.")
+        if level in levels:
+            continue
+        message = f"{structure.name} needs texts of the level {level}, which no source has."
+        remedy = "Add that level to 'levels' in a source's file"
+        if level == "word":
+            remedy = "Add a word list, --source words=FILE"
+        raise ConfigError(f"The structure {message}", f"{remedy}, or omit the structure.")
 
 
 def _plugins(
     structures: Sequence[Structure], sources: Sequence[Source]
 ) -> dict[str, dict[str, str]]:
     """Map each plug-in of a recipe, such as "filter url", to its package, version and hash."""
-    bases = (base for structure in structures for base in _bases(structure.constraints))
-    used = {("measures", name) for base in bases if (name := measure_name(base)) is not None}
+    used: set[tuple[str, str]] = set()
+    for structure in structures:
+        for base in _bases(structure.constraints):
+            name = measure_name(base)
+            if name is not None:
+                used.add(("measures", name))
     for source in sources:
-        names_by_group = {
+        plug_ins_by_group = {
             "loaders": [source.load],
             "filters": [*source.filters, *source.passage_filters],
             "post_processors": source.post_processors,
         }
-        used |= {(group, name) for group, some in names_by_group.items() for name, _ in parts(some)}
+        for group, plug_ins in plug_ins_by_group.items():
+            used.update((group, name) for name, _ in parts(plug_ins))
     return {f"{kind(group).title} {name}": kind(group).origin(name) for group, name in sorted(used)}
 
 
@@ -205,9 +211,10 @@ def _extracted(
 
 
 def _remedy(yields: Mapping[str, Yield]) -> str:
-    if suspicious := sum(sum(extracted.suspicious.values()) for extracted in yields.values()):
+    n_suspicious = sum(sum(extracted.suspicious.values()) for extracted in yields.values())
+    if n_suspicious:
         return (
-            f"{suspicious:,} texts do, but one of their targets does not begin and end with a "
+            f"{n_suspicious:,} texts do, but one of their targets does not begin and end with a "
             "letter or digit. Clean the text with post-processors, or ask for other positions."
         )
     for name, extracted in yields.items():
@@ -237,4 +244,6 @@ def report(
 
 def _median_share(findings: Sequence[Audited]) -> float | None:
     shares = [item.share for item in findings if item.share is not None]
-    return median(shares) if shares else None
+    if not shares:
+        return None
+    return median(shares)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import chain, combinations, islice
 from math import inf
@@ -23,6 +23,7 @@ from harness.plugins.benchmarks.collie.constraints.check import (
     Observed,
     Splitter,
     bare,
+    sole,
 )
 from harness.plugins.benchmarks.collie.constraints.grammar import (
     Base,
@@ -30,7 +31,7 @@ from harness.plugins.benchmarks.collie.constraints.grammar import (
     Specification,
     Target,
 )
-from harness.plugins.benchmarks.collie.constraints.render import clause, sole
+from harness.plugins.benchmarks.collie.constraints.render import clause
 from harness.plugins.benchmarks.collie.task import CollieItem
 from harness.workers import Workers
 
@@ -50,12 +51,13 @@ def problems(specification: Specification) -> list[str]:
 
     Only simple cases outside any ``or`` are detected.
     """
-    pairs = _required(specification.constraint, specification.targets)
-    return [
-        f"{kind}: {clause(*first)} / {clause(*second)}"
-        for first, second in combinations(pairs, 2)
-        if (kind := _problem(*first, *second))
-    ]
+    required = _required(specification.constraint, specification.targets)
+    problems = []
+    for first, second in combinations(required, 2):
+        kind = _problem(*first, *second)
+        if kind:
+            problems.append(f"{kind}: {clause(*first)} / {clause(*second)}")
+    return problems
 
 
 def _required(constraint: Constraint, targets: Target) -> Iterator[tuple[Base, Target]]:
@@ -72,20 +74,23 @@ def _problem(base: Base, target: Target, second_base: Base, second_target: Targe
     same = bare(sole(target)) == bare(sole(second_target))
     if base == second_base and same:
         return "duplicate"
-    if _forbids(base, target, second_base, second_target) or _forbids(
-        second_base, second_target, base, target
-    ):
+    forbidden = _forbids(base, target, second_base, second_target)
+    if forbidden or _forbids(second_base, second_target, base, target):
         return "contradictory"
     if _measured(base) != _measured(second_base) or base.reduction not in (None, "all"):
         return ""
     first = _range(base, target)
     second = _range(second_base, second_target)
     if first and second:
-        both = max(first[0], second[0]), min(first[1], second[1])
-        return "contradictory" if both[0] > both[1] else "implied" * (both in (first, second))
+        low = max(first[0], second[0])
+        high = min(first[1], second[1])
+        if low > high:
+            return "contradictory"
+        return "implied" if (low, high) in (first, second) else ""
     relations = {base.relation, second_base.relation}
-    exact = "==" in relations and relations <= {"==", "!="}
-    return "contradictory" if exact and same == ("!=" in relations) else ""
+    if relations == {"=="} and not same:
+        return "contradictory"
+    return "contradictory" if relations == {"==", "!="} and same else ""
 
 
 def _measured(base: Base) -> tuple[object, ...]:
@@ -97,41 +102,44 @@ def _range(base: Base, target: Target) -> tuple[float, float] | None:
     number = sole(target)
     if not isinstance(number, int):
         return None
-    return {
-        "==": (number, number),
-        ">=": (number, inf),
-        ">": (number + 1, inf),
-        "<=": (-inf, number),
-        "<": (-inf, number - 1),
-    }.get(base.relation)
+    match base.relation:
+        case "==":
+            return number, number
+        case ">=":
+            return number, inf
+        case ">":
+            return number + 1, inf
+        case "<=":
+            return -inf, number
+        case "<":
+            return -inf, number - 1
+    return None
 
 
 def _forbids(base: Base, target: Target, required_base: Base, required: Target) -> bool:
     """Return whether ``base`` forbids a string that ``required_base`` requires."""
-    unchanged = (grammar.ForEach(grammar.Identity()), grammar.Identity())
     base_parts = base.within or ()
-    others = required_base.within or ()
-    if (
-        others[: len(base_parts)] != base_parts
-    ):  # the constraints are about different parts of the text
+    required_parts = required_base.within or ()
+    if required_parts[: len(base_parts)] != base_parts:  # they are about different parts
         return False
-    forbids = (base.relation, base.reduction, base.target_level)
-    if (
-        forbids != ("not in", None, required_base.target_level)
-        or base.transformation not in unchanged
-    ):
+    is_prohibition = base.relation == "not in" and base.reduction is None
+    if not is_prohibition or base.target_level != required_base.target_level:
         return False
-    done = required_base.transformation
-    placed = isinstance(done.do if isinstance(done, grammar.ForEach) else done, grammar.Position)
-    requires = (
-        required_base.relation == "==" and placed and required_base.reduction in (None, "all")
-    )
-    requires |= (
-        required_base.relation == "in" and done in unchanged and required_base.reduction is None
-    )
-    return requires and not set(map(bare, _texts_of(target))).isdisjoint(
-        map(bare, _texts_of(required))
-    )
+    if base.transformation not in grammar.UNCHANGED or not _requires(required_base):
+        return False
+    forbidden = set(map(bare, _texts_of(target)))
+    return not forbidden.isdisjoint(map(bare, _texts_of(required)))
+
+
+def _requires(base: Base) -> bool:
+    """Return whether the text must contain the target of a base constraint."""
+    operation = base.transformation
+    if base.relation == "in":
+        return operation in grammar.UNCHANGED and base.reduction is None
+    if isinstance(operation, grammar.ForEach):
+        operation = operation.do
+    is_placed = isinstance(operation, grammar.Position)
+    return is_placed and base.relation == "==" and base.reduction in (None, "all")
 
 
 Background = Mapping[str, Mapping[str, Sequence[str]]]  # source -> level -> natural texts
@@ -161,13 +169,14 @@ def audit(
 
     ``background`` has natural texts by source and level. ``nltk_data`` is NLTK's data folder.
     """
-    pieces = (items[first : first + PIECE] for first in range(0, len(items), PIECE))
+    pieces = [items[first : first + PIECE] for first in range(0, len(items), PIECE)]
     work = partial(_audit_piece, background, nltk_data)
-    findings = [finding for part in workers.in_order(work, pieces) for finding in part]
+    findings = list(chain.from_iterable(workers.in_order(work, pieces)))
     seen: dict[tuple[str, str | None], str] = {}
     for place, item in enumerate(items):
-        if (first := seen.setdefault((item.prompt, item.example), item.id)) != item.id:
-            findings[place] = replace(findings[place], same_as=first)
+        first_id = seen.setdefault((item.prompt, item.example), item.id)
+        if first_id != item.id:
+            findings[place] = replace(findings[place], same_as=first_id)
     return findings
 
 
@@ -177,15 +186,16 @@ def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) 
     The background (see `audit`) is a sample of the reference answers at an item's level.
     """
     every = list(items)
-    texts: dict[str, dict[str, None]] = defaultdict(dict)
+    examples: dict[str, dict[str, None]] = defaultdict(dict)  # by level, each once
     for item in every:
         if item.example is not None:
-            texts[item.specification.level][item.example] = None
-    spread = {
-        name: list(examples)[:: max(1, len(examples) // BACKGROUND)]
-        for name, examples in texts.items()
-    }
-    return audit(every, dict.fromkeys({item.source for item in every}, spread), nltk_data, workers)
+            examples[item.specification.level][item.example] = None
+    sample = {}
+    for level, texts in examples.items():
+        step = max(1, len(texts) // BACKGROUND)
+        sample[level] = list(texts)[::step]
+    background = {item.source: sample for item in every}
+    return audit(every, background, nltk_data, workers)
 
 
 def _audit_piece(
@@ -197,43 +207,61 @@ def _audit_piece(
     def observe(base: Base, text: str) -> Observed:
         return check.extract(base, text, units)
 
-    def audited(item: CollieItem) -> Audited:
-        specification = item.specification
-        bases = list(specification.bases())
-        clauses = [clause(base, target) for base, target in bases]
-        missed = list[str]()
-        unbroken = list[int]()
-        passes = None
-        if item.example is not None:
-            passes = check.check(specification, item.example, units).passed
-            if passes:
-                missed, unbroken = near_misses(specification, item.example, units)
-        verdicts = [
-            check.checked(specification, (observe(base, text) for base, _ in bases))
-            for text in background[item.source].get(specification.level, ())
-            if text != item.example
-        ]
-        n = len(verdicts)
-        share = sum(verdict.passed for verdict in verdicts) / n if n else None
-        findings = zip(*(verdict.findings for verdict in verdicts), strict=True)
-        satisfied = [sum(finding.passed for finding in part) for part in findings]
-        return Audited(
-            id=item.id,
-            structure=item.structure,
-            source=item.source,
-            passes=passes,
-            near_misses=tuple(missed),
-            unbroken=tuple(clauses[place] for place in unbroken),
-            problems=tuple(problems(specification)),
-            natural=n,
-            share=share,
-            trivial=share is not None and share >= TRIVIAL,
-            trivial_parts=tuple(
-                clauses[place] for place, k in enumerate(satisfied) if k / n >= TRIVIAL_PART
-            ),
-        )
+    findings = []
+    for item in items:
+        texts = background[item.source].get(item.specification.level, ())
+        findings.append(_audited(item, texts, units, observe))
+    return findings
 
-    return list(map(audited, items))
+
+def _audited(
+    item: CollieItem,
+    texts: Sequence[str],
+    units: Splitter,
+    observe: Callable[[Base, str], Observed],
+) -> Audited:
+    """Return the findings on an item, given natural texts of its level."""
+    specification = item.specification
+    bases = [base for base, _ in specification.bases()]
+    clauses = [clause(base, target) for base, target in specification.bases()]
+    missed = list[str]()
+    unbroken = list[int]()
+    passes = None
+    if item.example is not None:
+        passes = check.check(specification, item.example, units).passed
+        if passes:
+            missed, unbroken = near_misses(specification, item.example, units)
+    n = 0
+    n_passed = 0
+    n_satisfied = [0] * len(bases)  # by base constraint
+    for text in texts:
+        if text == item.example:
+            continue
+        verdict = check.checked(specification, [observe(base, text) for base in bases])
+        n += 1
+        n_passed += verdict.passed
+        for place, finding in enumerate(verdict.findings):
+            n_satisfied[place] += finding.passed
+    share = None
+    trivial_parts = []
+    if n:
+        share = n_passed / n
+        for part, n_part in zip(clauses, n_satisfied, strict=True):
+            if n_part / n >= TRIVIAL_PART:
+                trivial_parts.append(part)
+    return Audited(
+        id=item.id,
+        structure=item.structure,
+        source=item.source,
+        passes=passes,
+        near_misses=tuple(missed),
+        unbroken=tuple(clauses[place] for place in unbroken),
+        problems=tuple(problems(specification)),
+        natural=n,
+        share=share,
+        trivial=share is not None and share >= TRIVIAL,
+        trivial_parts=tuple(trivial_parts),
+    )
 
 
 def near_misses(
@@ -264,55 +292,69 @@ def _changes(specification: Specification, text: str, units: Splitter) -> Iterat
         part = check.located(base, text, units)
         if base.within and part and part in text:
             before, _, after = text.rpartition(part)
-            specification_of_part = Specification(base.within[-1].level, base, target)
-            for changed in islice(
-                _part_changes(specification_of_part, part, units), MOST_PART_CHANGES
-            ):
+            of_part = Specification(base.within[-1].level, base, target)
+            changes = _part_changes(of_part, part, units)
+            for changed in islice(changes, MOST_PART_CHANGES):
                 yield before + changed + after
     yield from _part_changes(specification, text, units)
 
 
 def _part_changes(specification: Specification, text: str, units: Splitter) -> Iterator[str]:
     half = len(text) // 2
-    yield from (text[:-1], text[1:], f"{text[:half]}e{text[half:]}")
+    yield text[:-1]
+    yield text[1:]
+    yield f"{text[:half]}e{text[half:]}"
     if specification.level == "word":
         for place, letter in enumerate(text[:MOST_PLACES]):
-            yield text[:place] + ("o" if letter.lower() != "o" else "u") + text[place + 1 :]
-        yield from (text[:length] for length in range(len(text) - 2, 0, -1))
+            other_letter = "u" if letter.lower() == "o" else "o"
+            yield text[:place] + other_letter + text[place + 1 :]
+        for length in range(len(text) - 2, 0, -1):
+            yield text[:length]
         return
     words = [match.span() for match in re.finditer(r"[^\s.!?]+", text)]
     some = [*words[:MOST_PLACES], *words[-1:]]
     for target_text in _texts_of(specification.targets):
         yield text.replace(target_text, "")
         yield f"{target_text} {text}"
-    yield from (text[:begin] + text[end:] for begin, end in some[::-1])
-    yield from (f"{text[:begin]}{OTHER_WORD} {text[begin:]}" for begin, _ in some)
-    yield from (text[:begin] + OTHER_WORD + text[end:] for begin, end in some)
+    for begin, end in reversed(some):
+        yield text[:begin] + text[end:]
+    for begin, _ in some:
+        yield f"{text[:begin]}{OTHER_WORD} {text[begin:]}"
+    for begin, end in some:
+        yield text[:begin] + OTHER_WORD + text[end:]
     ends = _ends(text, units.sentences(text))
     yield f"{text} {ADDED_SENTENCE}"
-    yield from (text[:end] for end in reversed(ends[:-1]))
+    for end in reversed(ends[:-1]):
+        yield text[:end]
     yield text.rpartition(PARAGRAPH_BREAK)[0]
     yield f"{text}{PARAGRAPH_BREAK}{ADDED_SENTENCE}"
     for begin, end in zip([0, *ends], ends[:MOST_PLACES], strict=False):
         sentence = text[begin:end]
-        yield text[:begin] + " ".join([sentence.rstrip(".!?")] * 3) + text[end - 1 :]
-        yield text[:begin] + " ".join(sentence.split()[:1]).rstrip(".!?") + text[end - 1 :]
+        three_times = " ".join([sentence.rstrip(".!?")] * 3)
+        yield text[:begin] + three_times + text[end - 1 :]
+        first_word = " ".join(sentence.split()[:1]).rstrip(".!?")
+        yield text[:begin] + first_word + text[end - 1 :]
     n_words = len(words)  # for bounds far from the text: half of it and multiples of it
     while n_words := n_words // 2:
         yield text[: words[n_words - 1][1]]
-    yield from (" ".join([text] * times) for times in (2, 4, 8))
+    for times in (2, 4, 8):
+        yield " ".join([text] * times)
 
 
 def _ends(text: str, sentences: Iterable[str]) -> list[int]:
     ends: list[int] = []
+    offset = 0
     for sentence in sentences:
-        if (begin := text.find(sentence, ends[-1] if ends else 0)) >= 0:
-            ends.append(begin + len(sentence))
+        begin = text.find(sentence, offset)
+        if begin >= 0:
+            offset = begin + len(sentence)
+            ends.append(offset)
     return ends
 
 
 def _texts_of(target: Target) -> Iterator[str]:
-    if isinstance(target, str):
-        yield target
-    elif isinstance(target, tuple):
-        yield from chain.from_iterable(map(_texts_of, target))
+    for text in grammar.listed(target):
+        if isinstance(text, str):
+            yield text
+        elif isinstance(text, tuple):
+            yield from _texts_of(text)

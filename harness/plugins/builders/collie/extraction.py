@@ -10,6 +10,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,9 @@ from harness.plugins.builders.draws import Draws, hashed
 from harness.ports import Filter
 from harness.records import Document, JsonObject
 
-TOO_LONG, EMPTY = "too long", "empty"  # reasons for dropping text, besides the filters' names
+# Reasons for dropping text, besides the filters' names.
+TOO_LONG = "too long"
+EMPTY = "empty"
 ENOUGH = 4  # sentences to split per sentence to keep: splitting a whole book takes long
 MOST_PROBLEMS = 10  # maximum unreadable documents to list
 
@@ -100,11 +103,7 @@ class Segmenter:
                 sentences = len(candidates) + filtered["sentence"].total()
             elif level == "passage":
                 runs, filtered["passage"] = self._runs(paragraphs)
-                fewest = self._source.passages.low if self._source.passages else 2
-                pieces = self._pieces(document.name, runs)
-                candidates = [
-                    PARAGRAPH_BREAK.join(piece) for piece in pieces if len(piece) >= fewest
-                ]
+                candidates = self._passages(document.name, runs)
             elif level == "word":
                 candidates = self._words(surviving)
             strings[level] = self._ordered(level, candidates)[: self._source.strings]
@@ -128,11 +127,14 @@ class Segmenter:
             if not isinstance(chunk, str):
                 message = f"The post-processor {name!r} returns {chunk!r:.40}, which is not text."
                 raise ConfigError(message, "Fix it, or remove it from the source.")
-        return chunk.strip(), "" if chunk.strip() else EMPTY
+        paragraph = chunk.strip()
+        return paragraph, "" if paragraph else EMPTY
 
     def _unnatural(self, text: str) -> str:
         """Return why a text is dropped: a filter's name, `TOO_LONG`, or "" if it is kept."""
-        return TOO_LONG if len(text) > self._source.longest else _filter(text, self._filters)
+        if len(text) > self._source.longest:
+            return TOO_LONG
+        return _filter(text, self._filters)
 
     def _words(self, paragraphs: list[str]) -> Iterator[str]:
         """Yield each one-word paragraph, and the alphabetic words of the others."""
@@ -167,12 +169,20 @@ class Segmenter:
         left_out = Counter[str]()
         for text, dropped in paragraphs:
             reason = "" if dropped else _filter(text, self._passage_filters)
+            if reason:
+                left_out[reason] += 1
             if dropped or reason:
-                left_out.update(filter(None, [reason]))
                 runs.append([])
             else:
                 runs[-1].append(text)
         return runs, left_out
+
+    def _passages(self, name: str, runs: list[list[str]]) -> Iterator[str]:
+        """Yield the passages of the document ``name``."""
+        fewest = self._source.passages.low if self._source.passages else 2
+        for piece in self._pieces(name, runs):
+            if len(piece) >= fewest:
+                yield PARAGRAPH_BREAK.join(piece)
 
     def _pieces(self, name: str, runs: list[list[str]]) -> Iterator[list[str]]:
         """Yield the runs of the document ``name``, cutting long runs at random places."""
@@ -194,9 +204,12 @@ class Segmenter:
 def _built(group: str, plug_ins: Sequence[PlugIn], units: Splitter) -> dict[str, Any]:
     """Build plug-ins by name. The second of a name becomes ``NAME 2``, and so on."""
     built: dict[str, Any] = {}
+    n_built = Counter[str]()
     for name, options in parts(plug_ins):
-        repetitions = sum(label_built.partition(" ")[0] == name for label_built in built)
-        label = f"{name} {repetitions + 1}" if repetitions else name
+        n_built[name] += 1
+        label = name
+        if n_built[name] > 1:
+            label = f"{name} {n_built[name]}"
         with calling(f"The {kind(group).title} {label!r}"):
             built[label] = kind(group).build(name, options, units=units)
     return built
@@ -256,19 +269,19 @@ def extract_batch(plan: ExtractionPlan, batch: DocumentBatch) -> Extracted:
             return Yield(unreadable=1, problems={document.name: document.problem})
         segmented = segmenter.segment(document, structures)
         for level, texts in segmented.strings.items():
-            for text in texts:  # the splitter caches a text's units for all structures
-                for structure in structures[level]:
-                    specification = extract(structure, text, units, plan.seed)
-                    if specification is None:
-                        continue
-                    _count(segmented.satisfied, {structure.name: 1})
-                    if suspicious(specification.targets):
-                        _count(segmented.suspicious, {structure.name: 1})
-                        continue
-                    plain = write(specification)
-                    about = dict(document.about)
-                    candidates = segmented.candidates.setdefault(structure.name, [])
-                    candidates.append(Candidate(text, plain, document.name, about))
+            # The splitter caches a text's units for all structures.
+            for text, structure in product(texts, structures[level]):
+                specification = extract(structure, text, units, plan.seed)
+                if specification is None:
+                    continue
+                _count(segmented.satisfied, {structure.name: 1})
+                if suspicious(specification.targets):
+                    _count(segmented.suspicious, {structure.name: 1})
+                    continue
+                plain = write(specification)
+                about = dict(document.about)
+                candidates = segmented.candidates.setdefault(structure.name, [])
+                candidates.append(Candidate(text, plain, document.name, about))
         return segmented
 
     total = Yield()
@@ -302,7 +315,8 @@ def merge(total: Yield, part: Yield, plan: ExtractionPlan) -> None:
     """Merge the yield of more documents into ``total``, and drop what the build cannot use."""
     for name in ("documents", "unreadable", "characters", "paragraphs", "sentences"):
         setattr(total, name, getattr(total, name) + getattr(part, name))
-    total.problems = dict(sorted({**total.problems, **part.problems}.items())[:MOST_PROBLEMS])
+    problems = sorted({**total.problems, **part.problems}.items())
+    total.problems = dict(problems[:MOST_PROBLEMS])
     for name in ("texts", "satisfied", "suspicious"):
         _count(getattr(total, name), getattr(part, name))
     for unit, counts in part.filtered.items():
@@ -312,7 +326,8 @@ def merge(total: Yield, part: Yield, plan: ExtractionPlan) -> None:
         total.candidates[name] = chosen(both, plan.targets, plan.seed)
     key = hashed(f"background {plan.seed}")
     for level, texts in part.strings.items():
-        total.strings[level] = sorted({*total.strings.get(level, []), *texts}, key=key)[:BACKGROUND]
+        all_texts = {*total.strings.get(level, []), *texts}
+        total.strings[level] = sorted(all_texts, key=key)[:BACKGROUND]
 
 
 def _count(to: dict[str, int], counts: Mapping[str, int]) -> None:
@@ -336,11 +351,11 @@ def chosen(candidates: Iterable[Candidate], limit: int, seed: int) -> list[Candi
     for candidate in by_text.values():
         targets = targets_hash(msgspec.json.encode(candidate.plain["targets"]).decode())
         by_targets[targets].append((text_hash(candidate.text), candidate.text))
-    ranked = sorted(
-        (rank, targets, hashed, text)
-        for targets, texts in by_targets.items()
-        for rank, (hashed, text) in enumerate(sorted(texts))
-    )
+    ranked = []
+    for targets, texts in by_targets.items():
+        for rank, (text_key, text) in enumerate(sorted(texts)):
+            ranked.append((rank, targets, text_key, text))
+    ranked.sort()
     return [by_text[text] for *_, text in ranked[:limit]]
 
 
@@ -367,18 +382,24 @@ def instances(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> l
     """Return the instances of all structures. No structure uses the same text twice."""
     items = []
     for structure in structures:
-        texts: set[str] = set()
+        used: set[str] = set()
         for source, extracted in yields.items():
-            all_candidates = extracted.candidates.get(structure.name, [])
-            candidates = [candidate for candidate in all_candidates if candidate.text not in texts]
-            texts |= {candidate.text for candidate in candidates}
-            for number, candidate in enumerate(candidates):
-                name = f"{source}/{structure.name}/{number}"
+            number = 0
+            for candidate in extracted.candidates.get(structure.name, []):
+                if candidate.text in used:
+                    continue
+                used.add(candidate.text)
                 specification = read(candidate.plain)
-                prompt = structure.instruction(specification)
-                metadata = {**candidate.about, "document": candidate.document}
-                names = structure.name, source
                 items.append(
-                    BuiltItem(name, specification, prompt, candidate.text, *names, metadata)
+                    BuiltItem(
+                        id=f"{source}/{structure.name}/{number}",
+                        specification=specification,
+                        prompt=structure.instruction(specification),
+                        example=candidate.text,
+                        structure=structure.name,
+                        source=source,
+                        metadata={**candidate.about, "document": candidate.document},
+                    )
                 )
+                number += 1
     return items

@@ -78,7 +78,8 @@ class Source(FilePart):
         path = options.get("path")
         if self._folder is not None and isinstance(path, str):
             path_beside = self._folder / own_path(path)
-            options["path"] = str(path_beside) if is_there(path_beside) else path
+            if is_there(path_beside):
+                options["path"] = str(path_beside)
         return name, options
 
 
@@ -94,19 +95,23 @@ def find_source(text: str, changes: Mapping[str, Any] | None = None) -> Source:
         raise ConfigError(f"--source {text!r} names nothing.", remedy)
     folder: Path | None = Path.cwd()
     if path.endswith((".yaml", ".yml")):
-        raw = _read(Path(path)) | ({"name": name} if name else {})
+        raw = _read(Path(path))
+        if name:
+            raw["name"] = name
         folder = Path(path).absolute().parent
     elif is_there(own_path(path)):
         preset = name if name in PRESETS else _preset_of(Path(path))
         [(loader, _)] = parts([_read(PRESETS[preset])["load"]])
         if loader == "parquet":
-            plain = "text" if Path(path).suffix == ".txt" else loader
-            loader = format_of(own_path(path)) or plain
+            if Path(path).suffix == ".txt":
+                loader = "text"
+            loader = format_of(own_path(path)) or loader
         stem = Path(path).resolve().name.partition(".")[0]
         name = name or re.sub(r"[^A-Za-z0-9_-]", "_", stem) or "own"
         raw = {"preset": preset, "name": name, "load": {"name": loader, "path": path}}
     elif not name and path in PRESETS:
-        if not parts([_read(PRESETS[path])["load"]])[0][1]:
+        [(_, options)] = parts([_read(PRESETS[path])["load"]])
+        if not options:
             remedy = f"Write --source {path}=PATH (harness docs collie_build)."
             raise ConfigError(f"--source {path}: a preset needs the path of the text.", remedy)
         raw = {"preset": path, "name": path}

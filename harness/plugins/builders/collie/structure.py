@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, cast
@@ -56,8 +56,9 @@ class Bounds(FilePart):
 
     def holds(self, number: int) -> bool:
         """Return whether the range contains a number."""
-        above = self.low is None or self.low <= number
-        return above and (self.high is None or number <= self.high)
+        if self.low is not None and number < self.low:
+            return False
+        return self.high is None or number <= self.high
 
 
 class _SweptRange(FilePart):
@@ -126,7 +127,8 @@ def satisfying(
     """
     if isinstance(constraint, Base):
         assert not isinstance(rules, tuple)
-        return options(rules, constraint, check.extract(constraint, text, units), draws) or None
+        observed = check.extract(constraint, text, units)
+        return options(rules, constraint, observed, draws) or None
     assert isinstance(rules, tuple)
     parts: list[Options] = []
     any_satisfied = False
@@ -143,17 +145,26 @@ def satisfying(
 
 def _named(rules: Rules) -> Options | None:
     """Return all values of the sweeps, nested like the rules, if each rule is a sweep."""
-    if not isinstance(rules, tuple):
-        return rules if isinstance(rules, list) else None
-    parts = [_named(rule) for rule in rules]
-    return None if None in parts else tuple(part for part in parts if part is not None)
+    if isinstance(rules, Take):
+        return None
+    if isinstance(rules, list):
+        return rules
+    parts = []
+    for rule in rules:
+        part = _named(rule)
+        if part is None:
+            return None
+        parts.append(part)
+    return tuple(parts)
 
 
 def draw(allowed: Options, draws: Callable[[], Draws]) -> Target:
     """Draw a target for each base constraint from its options."""
-    if isinstance(allowed, list):
-        return allowed[0] if len(allowed) == 1 else draws().choice(allowed)
-    return tuple(draw(part, draws) for part in allowed)
+    if isinstance(allowed, tuple):
+        return tuple(draw(part, draws) for part in allowed)
+    if len(allowed) == 1:
+        return allowed[0]
+    return draws().choice(allowed)
 
 
 def options(rule: Rule, base: Base, observed: Observed, draws: Callable[[], Draws]) -> list[Target]:
@@ -188,18 +199,22 @@ def _taken(rule: Take, observed: Observed, draws: Callable[[], Draws]) -> Target
             return max(numbers, default=None)
     texts = {bare(text): text for text in reversed(values) if isinstance(text, str)}
     clean = sorted(text for text in texts.values() if not suspicious(text))
-    return tuple(draws().sample(clean, rule.size)) if len(clean) >= rule.size else None
+    if len(clean) < rule.size:
+        return None
+    return tuple(draws().sample(clean, rule.size))
 
 
 def _is_whole(observed: Observed) -> bool:
     """Return whether all observed values exist, unlike the ninth of five words."""
-    return all(map(_is_whole, observed)) if isinstance(observed, tuple) else observed is not None
+    if isinstance(observed, tuple):
+        return all(map(_is_whole, observed))
+    return observed is not None
 
 
 def _within(target: Target, bounds: Bounds) -> bool:
     if isinstance(target, tuple):
         return all(_within(part, bounds) for part in target)
-    return bounds.holds(target) if isinstance(target, int) else True
+    return isinstance(target, str) or bounds.holds(target)
 
 
 def suspicious(target: Target) -> bool:
@@ -221,19 +236,27 @@ def specimen(rule: Rule, base: Base, where: str) -> Target:
     if rule.how == "value":
         return _specimen(shape, base)
     several = shape.of if isinstance(shape, Several) else None
-    needed = {"least": "number", "greatest": "number", "sample": "text"}.get(rule.how, several)
+    needed = _OBSERVED_BY.get(rule.how, several)
     if several is None or several != needed:
         raise DataInvalid(f"{where}: take: {rule.how} does not fit what is observed here.")
-    return ("a",) * rule.size if rule.how == "sample" else _specimen(several, base)
+    if rule.how == "sample":
+        return ("a",) * rule.size
+    return _specimen(several, base)
+
+
+_OBSERVED_BY: Mapping[str, Shape] = {"least": "number", "greatest": "number", "sample": "text"}
+"""The type of the values, by the way in which a rule takes a target from them."""
 
 
 def _specimen(shape: Shape, base: Base) -> Target:
-    if not isinstance(shape, Several):
-        return 2 if shape == "number" else "a"
-    index = base.transformation.index if isinstance(base.transformation, grammar.Position) else None
+    if shape == "number":
+        return 2
+    if shape == "text":
+        return "a"
     size = max(2, base.reduction_value or 0)
-    if isinstance(index, tuple) and not base.input_level:
-        size = len(index)
+    match base.transformation:
+        case grammar.Position(index=tuple() as indices) if not base.input_level:
+            size = len(indices)
     return (_specimen(shape.of, base),) * size
 
 
@@ -276,9 +299,10 @@ def find_structures(names: list[str]) -> list[Structure]:
     a folder of YAML files.
     """
     structures: dict[str, Structure] = {}
-    for path in (path for name in names for path in _files(name)):
+    for path in chain.from_iterable(map(_files, names)):
         raw = read_yaml(path)
-        for number, tree in enumerate(raw if isinstance(raw, list) else [raw], start=1):
+        trees = raw if isinstance(raw, list) else [raw]
+        for number, tree in enumerate(trees, start=1):
             structure = read_structure(tree, f"{path}, structure {number}")
             if structure.name in structures:
                 message = f"There are two structures named {structure.name!r}."
@@ -289,7 +313,9 @@ def find_structures(names: list[str]) -> list[Structure]:
 
 def _files(name: str) -> list[Path]:
     paper = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
-    path = FOLDER if name == PAPER else paper.get(name, Path(name))
+    path = paper.get(name, Path(name))
+    if name == PAPER:
+        path = FOLDER
     if path.is_file():
         return [path]
     if not path.is_dir():
@@ -317,19 +343,19 @@ def read_structure(raw: Any, where: str = "the structure") -> Structure:
     """Return the structure that parsed YAML defines."""
     grammar.refuse_excess(raw, where)
     file = validated(_File, raw, where)
-    constraints = tuple(
-        grammar.read_constraint(plain, f"{where}, constraint")
-        for plain in _expanded(file.constraint, f"{where}, constraint")
-    )
+    place = f"{where}, constraint"
+    variants = _expanded(file.constraint, place)
+    constraints = [grammar.read_constraint(plain, place) for plain in variants]
     rules = _rules(constraints[0], file.targets, f"{where}, targets")
     for constraint in constraints:
         specimens = _specimens(constraint, rules, where)
         grammar.refuse_misfits(file.level, constraint, specimens, where)
         check.refuse_undecided(constraint, specimens, where)
-    prompt = None if file.prompt is None else Template(file.prompt, f"{where}, prompt")
-    if prompt is not None:
+    prompt: Template | None = None
+    if file.prompt is not None:
+        prompt = Template(file.prompt, f"{where}, prompt")
         prompt.refuse_unknown(PROMPT_FIELDS)
-    return Structure(file.name, file.level, constraints, rules, prompt, raw)
+    return Structure(file.name, file.level, tuple(constraints), rules, prompt, raw)
 
 
 def _rules(constraint: Constraint, raw: object, where: str) -> Rules:
@@ -338,8 +364,10 @@ def _rules(constraint: Constraint, raw: object, where: str) -> Rules:
     parts = constraint.constraints
     if not isinstance(raw, list) or len(raw) != len(parts):
         raise DataInvalid(f"{where}: {len(parts)} constraints need a list of {len(parts)} rules.")
-    pairs = enumerate(zip(parts, raw, strict=True), start=1)
-    return tuple(_rules(part, rule, f"{where}.{number}") for number, (part, rule) in pairs)
+    rules = []
+    for number, (part, rule) in enumerate(zip(parts, raw, strict=True), start=1):
+        rules.append(_rules(part, rule, f"{where}.{number}"))
+    return tuple(rules)
 
 
 def _specimens(constraint: Constraint, rules: Rules, where: str) -> Target:
@@ -354,13 +382,15 @@ def _specimens(constraint: Constraint, rules: Rules, where: str) -> Target:
 def _expanded(raw: Any, where: str) -> list[Any]:
     """Return all variants of a YAML tree, with values in place of every ``{sweep: …}``."""
     if isinstance(raw, dict) and set(raw) == {"sweep"}:
-        return [list(v) if isinstance(v, tuple) else v for v in _swept(raw["sweep"], where)]
+        values = _swept(raw["sweep"], where)
+        return [list(value) if isinstance(value, tuple) else value for value in values]
     if not isinstance(raw, dict | list):
         return [raw]
-    parts = [_expanded(part, where) for part in (raw.values() if isinstance(raw, dict) else raw)]
-    if prod(map(len, parts)) > MOST_CONSTRAINTS:
+    parts = raw.values() if isinstance(raw, dict) else raw
+    variants = [_expanded(part, where) for part in parts]
+    if prod(map(len, variants)) > MOST_CONSTRAINTS:
         raise DataInvalid(f"{where}: its sweeps make more than {MOST_CONSTRAINTS:,} constraints.")
-    trees = product(*parts)
+    trees = map(list, product(*variants))
     if isinstance(raw, dict):
         return [dict(zip(raw, tree, strict=True)) for tree in trees]
-    return list(map(list, trees))
+    return list(trees)

@@ -17,8 +17,8 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, count, islice, product, zip_longest
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice, product, zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
@@ -75,8 +75,9 @@ def generate(
     seen: set[str] = set()
     for root, place, high in product(ROOTS, range(per_range), RANGES):
         # As in the names of the authors' files.
-        name = f"{root}_0_{high}" if root in ("number", "string") else f"composite_0_{high}_{root}"
-        name += f"_i_{place}"
+        name = f"composite_0_{high}_{root}_i_{place}"
+        if root in ("number", "string"):
+            name = f"{root}_0_{high}_i_{place}"
         draws = Draws(seed, "schemas", vocabulary, name)
         for _ in range(attempts):
             schema = drawn(root, high, vocabulary, draws)
@@ -109,7 +110,9 @@ class _Maker:
             case "number":
                 return self._number(128 / 150, root=True)
             case "string" if self.extended and self.draws.chance(0.2):
-                return self._pattern() if self.draws.chance(0.5) else self._choice("string")
+                if self.draws.chance(0.5):
+                    return self._pattern()
+                return self._choice("string")
             case "string":
                 return self._string(138 / 150, inside=1 / 3)
             case "array":
@@ -121,8 +124,11 @@ class _Maker:
         # `generate` does not check that optional properties are satisfiable.
         makers = (self._object, self._array) if self.extended else (self._object,)
         while True:
-            deeper = depth <= DEEPEST and self.draws.chance(composite)
-            schema = self.draws.choice(makers)(depth) if deeper else self._scalar()
+            if depth <= DEEPEST and self.draws.chance(composite):
+                make = self.draws.choice(makers)
+                schema = make(depth)
+            else:
+                schema = self._scalar()
             if is_satisfiable(schema, self.draws):
                 return schema
 
@@ -134,8 +140,8 @@ class _Maker:
         if self.extended:
             kinds |= {"integer": 3, "choice": 3, "pattern": 2}
         match draws.weighted(kinds):
-            case "number":
-                return self._number(0.5) if draws.chance(0.5) else {"type": "number"}
+            case "number" if draws.chance(0.5):
+                return self._number(0.5)
             case "string":
                 return self._string(0.4, inside=0.8)
             case "integer":
@@ -145,8 +151,10 @@ class _Maker:
                 return self._choice(draws.choice(("string", "integer")))
             case "pattern":
                 return self._pattern()
+            case "":
+                return {}
             case kind:
-                return {"type": kind} if kind else {}
+                return {"type": kind}
 
     def _number(self, multiples: float, root: bool = False) -> JsonObject:
         draws = self.draws
@@ -154,39 +162,54 @@ class _Maker:
         middle = highest // 2
         schema: JsonObject = {"type": "number"}
         if draws.chance(multiples):
-            schema["multipleOf"] = number(draws.integer(1, highest if root else middle))
+            largest = highest if root else middle
+            schema["multipleOf"] = number(draws.integer(1, largest))
         for bound in draws.weighted(_BOUNDS):
-            low, high = (0, middle) if bound.endswith("inimum") else (highest, middle + 1)
-            schema[bound] = number(low if root else draws.integer(*sorted((low, high))))
+            is_lower = bound.endswith("inimum")
+            value = 0 if is_lower else highest
+            if not root and is_lower:
+                value = draws.integer(0, middle)
+            elif not root:
+                value = draws.integer(middle + 1, highest)
+            schema[bound] = number(value)
         return schema
 
     def _string(self, formatted: float, inside: float) -> JsonObject:
         # A bound on length is within the range with probability `inside`, otherwise at its end.
+        # A bound on length is within the range with probability `inside`, otherwise at its end.
         draws = self.draws
         high = self.high
+        middle = high // 2
         schema: JsonObject = {"type": "string"}
         if draws.chance(formatted):
             schema["format"] = draws.choice(tuple(FORMATS))
         for bound in draws.weighted(_LENGTHS):
-            ends = (0, high // 2) if bound == "minLength" else (high, high // 2 + 1)
-            schema[bound] = draws.integer(*sorted(ends)) if draws.chance(inside) else ends[0]
+            is_inside = draws.chance(inside)
+            if bound == "minLength":
+                schema[bound] = draws.integer(0, middle) if is_inside else 0
+            else:
+                schema[bound] = draws.integer(middle + 1, high) if is_inside else high
         return schema
 
     def _choice(self, kind: str) -> JsonObject:
         draws = self.draws
         pool: Sequence[Any] = WORDS if kind == "string" else range(self.high + 1)
         values = draws.sample(pool, draws.integer(1, 5))
-        return {"type": kind} | ({"enum": values} if len(values) > 1 else {"const": values[0]})
+        if len(values) > 1:
+            return {"type": kind, "enum": values}
+        return {"type": kind, "const": values[0]}
 
     def _pattern(self) -> JsonObject:
         return {"type": "string", "pattern": self.draws.choice(tuple(PATTERNS))}
 
     def _array(self, depth: int) -> JsonObject:
         draws = self.draws
+        is_root = depth == 1
         schema: JsonObject = {"type": "array"}
-        form = draws.weighted({"items": 5, "contains": 5, "": 1 if depth == 1 else 3})
+        form = draws.weighted({"items": 5, "contains": 5, "": 1 if is_root else 3})
         if form:
-            schema[form] = self._inner(depth + 1, 0.4 if depth == 1 else 0.25)
+            composite = 0.4 if is_root else 0.25
+            schema[form] = self._inner(depth + 1, composite)
         if form == "contains" and draws.chance(0.7):
             fewest = draws.integer(0, 4)
             schema["minContains"] = fewest
@@ -206,26 +229,31 @@ class _Maker:
         draws = self.draws
         limit = MOST_PROPERTIES[self.high] if depth == 1 else 5 + self.high // 10
         names = draws.sample(WORDS, draws.integer(1, limit))
-        composite = 0.2 if self.extended else 0.0
-        schema: JsonObject = {
-            "type": "object",
-            "properties": {name: self._inner(depth + 1, composite) for name in names},
-        }
-        kinds = {"": 3, "true": 3, "false": 4} | ({"schema": 3} if self.extended else {})
-        match draws.weighted(kinds):
+        composite = 0.0
+        additional = {"": 3, "true": 3, "false": 4}
+        if self.extended:
+            composite = 0.2
+            additional["schema"] = 3
+        properties = {name: self._inner(depth + 1, composite) for name in names}
+        schema: JsonObject = {"type": "object", "properties": properties}
+        match draws.weighted(additional):
             case "schema":
                 schema["additionalProperties"] = self._inner()
-            case "true" | "false" as kind:
-                schema["additionalProperties"] = kind == "true"
+            case "true":
+                schema["additionalProperties"] = True
+            case "false":
+                schema["additionalProperties"] = False
         share = draws.choice((0.0, 0.3, 0.5, 0.8))
-        if required := [name for name in names if draws.chance(share)]:
+        required = [name for name in names if draws.chance(share)]
+        if required:
             schema["required"] = required
         return schema
 
 
 # Counts of published schemas by combination of bounds: 128 numbers with ``multipleOf``, 150 strings
 _RECORDED = json.loads(Path(__file__).with_name("bounds.json").read_text("utf-8"))
-_BOUNDS, _LENGTHS = ({tuple(b): n for b, n in _RECORDED[kind]} for kind in ("number", "string"))
+_BOUNDS = {tuple(bounds): n for bounds, n in _RECORDED["number"]}
+_LENGTHS = {tuple(bounds): n for bounds, n in _RECORDED["string"]}
 
 
 KIND = "concodeeval"
@@ -254,33 +282,36 @@ def draw_instances(
     All instances of a schema differ.
     """
     instances: dict[str, list[InstanceRow]] = {row.id: [] for row in schemas}
-    seen = {row.id: set[str]() for row in schemas}
+    seen: dict[str, set[str]] = {row.id: set() for row in schemas}
     sizes: dict[Label, int] = {"yes": yes, "no": no}
     for label, n in sizes.items():
         streams = [_different(row, label, seed, seen[row.id]) for row in schemas]
         in_turn = chain.from_iterable(zip_longest(*streams))
         for instance in islice(filter(None, in_turn), n):
             instances[instance.schema_id].append(instance)
-    return [*chain.from_iterable(instances.values())]
+    return list(chain.from_iterable(instances.values()))
 
 
 def _different(row: BuiltSchema, label: Label, seed: int, seen: set[str]) -> Iterator[InstanceRow]:
     strict = validator(row.schema)
     paper = validator(row.schema, mode="paper")
     draws = Draws(seed, "instances", row.id, label)
-    numbers = count()
-    for value, violation in (_valid if label == "yes" else violating)(row.schema, draws, strict):
+    draw_all = _valid if label == "yes" else violating
+    n = 0
+    for value, violation in draw_all(row.schema, draws, strict):
         key = json.dumps(value, sort_keys=True)
-        if key not in seen:
-            seen.add(key)
-            yield InstanceRow(
-                id=f"{row.id}/{label}_{next(numbers)}",
-                schema_id=row.id,
-                value=value,
-                label=label,
-                paper_label="no" if paper.violations(value) else "yes",
-                **{name: getattr(violation, name, None) for name in VIOLATION},
-            )
+        if key in seen:
+            continue
+        seen.add(key)
+        yield InstanceRow(
+            id=f"{row.id}/{label}_{n}",
+            schema_id=row.id,
+            value=value,
+            label=label,
+            paper_label="no" if paper.violations(value) else "yes",
+            **{name: getattr(violation, name, None) for name in VIOLATION},
+        )
+        n += 1
 
 
 def _valid(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, None]]:
@@ -291,16 +322,19 @@ def _valid(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, N
 
 def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, Violation]]:
     """Yield up to `TRIES` instances that each violate exactly one keyword, with the violation."""
-    tried = Counter[str]()
+    n_tried = Counter[str]()
     for value, _ in _valid(schema, draws, by):
         root = {"": value}
         with contextlib.suppress(NoInstanceError):
             places = list(_places(schema, root, ""))
-            keywords = draws.shuffled([*{name: 0 for part, *_ in places for name in part}])
+            keywords = dict.fromkeys(chain.from_iterable(part for part, *_ in places))
             # Of the least tried keywords, ``type``, which is in all schemas, comes last.
-            keyword = min(keywords, key=lambda name: (tried[name], name == "type"))
-            tried[keyword] += 1
-            part, holder, key = draws.choice([place for place in places if keyword in place[0]])
+            keyword = min(
+                draws.shuffled(list(keywords)), key=lambda name: (n_tried[name], name == "type")
+            )
+            n_tried[keyword] += 1
+            with_keyword = [place for place in places if keyword in place[0]]
+            part, holder, key = draws.choice(with_keyword)
             for candidate in _candidates(part, keyword, holder[key], draws):
                 holder[key] = candidate
                 violations = by.violations(root[""])
@@ -342,26 +376,32 @@ def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> Seque
             return [value + draws.choice((-1, 1)), value + draws.integer(2, 99)]
         case "required":
             names = draws.sample([name for name in schema["required"] if name in value], 3)
-            return [{name: value[name] for name in value if name != removed} for removed in names]
+            return [_without(value, name) for name in names]
         case "additionalProperties":
             return [{**value, values.other_name(schema, value, draws): values.anything(draws)}]
         case "minItems":
             return [value[: max(0, schema["minItems"] - 1)]]
         case "maxItems":
             missing = schema["maxItems"] + 1 - len(value)
-            return [[*value, *(values.uncounted(schema, draws) for _ in range(missing))]]
+            added = [values.uncounted(schema, draws) for _ in range(missing)]
+            return [[*value, *added]]
         case "uniqueItems" if value:
             return [[*value, value[0]], [*value[:-1], value[0]]]
         case "contains" | "minContains" | "maxContains" if "contains" in schema:
             contains = validator(schema["contains"])
             others = [item for item in value if contains.violations(item)]
-            fewer = max(schema.get("minContains", 1) - 1, 0)
-            n_counted = schema["maxContains"] + 1 if keyword == "maxContains" else fewer
+            n_counted = max(schema.get("minContains", 1) - 1, 0)
+            if keyword == "maxContains":
+                n_counted = schema["maxContains"] + 1
             if not others and draws.chance(0.7):
                 others = [values.uncounted(schema, draws)]
             counted = [draw(schema["contains"], draws) for _ in range(n_counted)]
             return [draws.shuffled([*others, *counted])]
     return []
+
+
+def _without(value: JsonObject, name: str) -> JsonObject:
+    return {key: member for key, member in value.items() if key != name}
 
 
 def _of_other_types(value: Any, draws: Draws) -> list[Any]:
@@ -401,13 +441,14 @@ def build(
     schemas = list(generate(seed, vocabulary=vocabulary, per_range=per_range))
     no = round(instances * SHARE_NO)
     rows = draw_instances(seed, schemas, yes=instances - no, no=no)
-    names: dict[str, Iterable[str]] = {
-        "schemas": (row.root for row in schemas),
-        "labels": (row.label for row in rows),
-        "keywords": (row.keyword for row in rows if row.keyword),
-        "paper_labels_otherwise": (row.label for row in rows if row.label != row.paper_label),
+    otherwise = [row.label for row in rows if row.label != row.paper_label]
+    counters: dict[str, Counter[str]] = {
+        "schemas": Counter(row.root for row in schemas),
+        "labels": Counter(row.label for row in rows),
+        "keywords": Counter(row.keyword for row in rows if row.keyword),
+        "paper_labels_otherwise": Counter(otherwise),
     }
-    counts = {what: dict(Counter(some).most_common()) for what, some in names.items()}
+    counts = {what: dict(counter.most_common()) for what, counter in counters.items()}
     facts = {
         "version": VERSION,
         "seed": seed,

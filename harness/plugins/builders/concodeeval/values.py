@@ -41,8 +41,8 @@ _FORMS: dict[str, Sequence[str]] = {
     "digit": "0123456789",
     "hex": "0123456789abcdef",
     "capital": "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
-    **{part: [str(one) for one in numbers] for part, numbers in _NUMBERS.items()},
-    **{part: [f"{one:02}" for one in numbers] for part, numbers in _TWO_DIGITS.items()},
+    **{part: list(map(str, numbers)) for part, numbers in _NUMBERS.items()},
+    **{part: list(map("{:02}".format, numbers)) for part, numbers in _TWO_DIGITS.items()},
     **_STRINGS["parts"],
     **FORMATS,
     **PATTERNS,
@@ -66,19 +66,25 @@ def number(value: int) -> int | float:
 def allowed(schema: Schema) -> range:
     """Return the numbers that a schema allows, in hundredths. A missing bound is chosen here."""
     step = 100 if schema.get("type") == "integer" else 1
+    span = UNBOUNDED
     if "multipleOf" in schema:
         step = lcm(step, hundredths(schema["multipleOf"]))
-
-    def ends(plain: str, exclusive: str, inward: int) -> list[int]:
-        bounds = [hundredths(schema[plain])] if plain in schema else []
-        return bounds + ([hundredths(schema[exclusive]) + inward] if exclusive in schema else [])
-
-    low = max(ends("minimum", "exclusiveMinimum", 1), default=None)
-    high = min(ends("maximum", "exclusiveMaximum", -1), default=None)
-    span = UNBOUNDED_STEPS * step if "multipleOf" in schema else UNBOUNDED
-    if low is None:
-        low = (high or 0) - span
-    return range(low + -low % step, (low + 2 * span if high is None else high) + 1, step)
+        span = UNBOUNDED_STEPS * step
+    lows = []
+    highs = []
+    if "minimum" in schema:
+        lows.append(hundredths(schema["minimum"]))
+    if "exclusiveMinimum" in schema:
+        lows.append(hundredths(schema["exclusiveMinimum"]) + 1)
+    if "maximum" in schema:
+        highs.append(hundredths(schema["maximum"]))
+    if "exclusiveMaximum" in schema:
+        highs.append(hundredths(schema["exclusiveMaximum"]) - 1)
+    high = min(highs, default=None)
+    low = max(lows, default=(high or 0) - span)
+    if high is None:
+        high = low + 2 * span
+    return range(low + -low % step, high + 1, step)
 
 
 def beyond(schema: Schema, keyword: str, draws: Draws) -> list[int | float]:
@@ -88,23 +94,35 @@ def beyond(schema: Schema, keyword: str, draws: Draws) -> list[int | float]:
     """
     step = allowed({key: schema[key] for key in schema if key in ("type", "multipleOf")}).step
     bound = hundredths(schema[keyword])
-    inward, away = (-bound % step, step) if keyword.endswith("aximum") else (-(bound % step), -step)
-    beyond_bound = (bound + inward + away * steps for steps in (0, 1, draws.integer(2, 6), 100))
-    return [number(value) for value in (bound, *beyond_bound)]
+    first = bound - bound % step
+    away = -step
+    if keyword.endswith("aximum"):
+        first = bound + -bound % step
+        away = step
+    distances = (0, 1, draws.integer(2, 6), 100)
+    beyond_bound = [first + away * steps for steps in distances]
+    return list(map(number, [bound, *beyond_bound]))
 
 
 def no_multiples(schema: Schema, draws: Draws) -> list[int | float]:
     """Return numbers that probably violate ``multipleOf`` but not the bounds."""
     multiples = allowed(schema)
     within = allowed({key: value for key, value in schema.items() if key != "multipleOf"})
-    near = [draws.choice(multiples) + within.step] if multiples else []
-    return [number(value) for value in (*near, *(draws.choice(within) for _ in range(6) if within))]
+    numbers = []
+    if multiples:
+        numbers.append(draws.choice(multiples) + within.step)
+    if within:
+        numbers += [draws.choice(within) for _ in range(6)]
+    return list(map(number, numbers))
 
 
 def words(draws: Draws, size: int, between: str = " ") -> str:
     """Return random words joined by ``between``, cut to a total of ``size`` characters."""
-    text = between.join(draws.choice(WORDS) for _ in range(size // 4 + 1))[:size]
-    return f"{text[:-1]}s" if text.endswith(between) else text
+    chosen = [draws.choice(WORDS) for _ in range(size // 4 + 1)]
+    text = between.join(chosen)[:size]
+    if text.endswith(between):
+        text = f"{text[:-1]}s"
+    return text
 
 
 def form(name: str, draws: Draws) -> str:
@@ -119,8 +137,10 @@ def measured(name: str, size: int, draws: Draws) -> str | None:
     left = size - len(long) + 1
     if not long or left < 1:
         return None
-    digits = "".join(draws.choice("123456789") for _ in range(left)) if "%" in long else ""
-    return long.replace("%", digits).replace("*", words(draws, left, "."))
+    if "%" in long:
+        digits = [draws.choice("123456789") for _ in range(left)]
+        long = long.replace("%", "".join(digits))
+    return long.replace("*", words(draws, left, "."))
 
 
 def string(schema: Schema, draws: Draws) -> str | None:
@@ -132,14 +152,17 @@ def string(schema: Schema, draws: Draws) -> str | None:
         return None
     if name not in _FORMS:
         # The minimum and maximum length are together about as frequent as all other lengths.
-        return words(draws, draws.choice((low, high, *[draws.integer(low, high)] * 2)))
+        size = draws.integer(low, high)
+        return words(draws, draws.choice((low, high, size, size)))
     for _ in range(ATTEMPTS):
         text = form(name, draws)
         if low <= len(text) <= schema.get("maxLength", len(text)):
             return text
-    sizes = draws.shuffled(range(low, min(high, low + 20) + 1))
-    built = (measured(name, size, draws) for size in sizes)
-    return next((text for text in built if text is not None), None)
+    for size in draws.shuffled(range(low, min(high, low + 20) + 1)):
+        long = measured(name, size, draws)
+        if long is not None:
+            return long
+    return None
 
 
 def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | None]:
@@ -152,7 +175,8 @@ def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | 
     high = schema.get("maxLength", 24)
 
     def of_length(*sizes: int) -> list[str | None]:
-        return [string({**free, "minLength": n, "maxLength": n}, draws) for n in sizes if n >= 0]
+        possible = [size for size in sizes if size >= 0]
+        return [string({**free, "minLength": n, "maxLength": n}, draws) for n in possible]
 
     match keyword:
         case "minLength":
@@ -162,14 +186,9 @@ def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | 
         case "format":
             return [*draws.shuffled(INVALID[schema["format"]]), words(draws, max(low, high // 2))]
         case "pattern":
-            others = draws.sample(
-                [other_pattern for other_pattern in PATTERNS if other_pattern != schema["pattern"]],
-                4,
-            )
-            return [
-                *(form(other_pattern, draws) for other_pattern in others),
-                words(draws, max(low, 9)),
-            ]
+            others = [name for name in PATTERNS if name != schema["pattern"]]
+            strings: list[str | None] = [form(name, draws) for name in draws.sample(others, 4)]
+            return [*strings, words(draws, max(low, 9))]
     return []
 
 
@@ -220,9 +239,12 @@ def draw(schema: Any, draws: Draws) -> Any:
         case "null":
             return None
         case "number" | "integer":
-            if not (numbers := allowed(schema)):
+            numbers: Sequence[int] = allowed(schema)
+            if not numbers:
                 raise NoInstanceError("no number is between the bounds")
-            return number(draws.choice((numbers[0], numbers[-1]) if draws.chance(0.4) else numbers))
+            if draws.chance(0.4):
+                numbers = (numbers[0], numbers[-1])
+            return number(draws.choice(numbers))
         case "string":
             text = string(schema, draws)
             if text is None:
@@ -241,9 +263,10 @@ def _array(schema: Schema, draws: Draws) -> list[Any]:
     size = draws.choice((low, high)) if draws.chance(0.3) else draws.integer(low, high)
     items: list[Any] = []
     if "contains" in schema:
-        fewest = schema.get("minContains", 1)
-        limit = max(fewest, min(schema.get("maxContains", high), high))
-        n_counted = fewest if draws.chance(0.4) else draws.integer(fewest, limit)
+        n_counted = schema.get("minContains", 1)
+        limit = max(n_counted, min(schema.get("maxContains", high), high))
+        if not draws.chance(0.4):
+            n_counted = draws.integer(n_counted, limit)
         items = [draw(schema["contains"], draws) for _ in range(n_counted)]
     with contextlib.suppress(NoInstanceError):  # the items so far may suffice
         for _ in range(ATTEMPTS):
@@ -275,19 +298,21 @@ def _object(schema: Schema, draws: Draws) -> JsonObject:
     properties = schema.get("properties", {})
     required = schema.get("required", ())
     share = draws.choice((0.0, 0.3, 0.7, 1.0))
-    value = {
-        name: draw(properties.get(name), draws)
-        for name in dict.fromkeys((*properties, *required))
-        if name in required or draws.chance(share)
-    }
+    value = {}
+    for name in dict.fromkeys((*properties, *required)):
+        if name in required or draws.chance(share):
+            value[name] = draw(properties.get(name), draws)
     additional = schema.get("additionalProperties", True)
     if additional is not False and draws.chance(0.25):
-        value[other_name(schema, value, draws)] = draw(additional, draws)
+        extra = draw(additional, draws)
+        value[other_name(schema, value, draws)] = extra
     return value
 
 
 def other_name(schema: Schema, value: JsonObject, draws: Draws) -> str:
     """Return a random property name that neither the schema nor the value has."""
     used = {*schema.get("properties", ()), *value}
-    free = [name for name in draws.sample(WORDS, ATTEMPTS) if name not in used]
-    return free[0] if free else words(draws, 120, "_")
+    for name in draws.sample(WORDS, ATTEMPTS):
+        if name not in used:
+            return name
+    return words(draws, 120, "_")

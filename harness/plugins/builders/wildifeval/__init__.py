@@ -124,6 +124,11 @@ async def build(
     result = await curated(curation, prompts, asking, screened_chats)
     rows = result.rows
     constraints = [constraint for row in rows for constraint in row.constraints]
+    steps = []
+    for step in result.steps:
+        counts = {"before": step.before, "removed": step.removed, "left": step.left}
+        steps.append({"name": step.name, **counts})
+    unread = {stage: sum(replies.values()) for stage, replies in result.unread.items()}
     facts = {
         "version": VERSION,
         "paper": "arXiv 2503.06573",
@@ -131,19 +136,16 @@ async def build(
         "sources": screened_chats.sources,
         "prompts": prompts.hashes,
         **asking.facts(),
-        "steps": [
-            {"name": step.name, "before": step.before, "removed": step.removed, "left": step.left}
-            for step in result.steps
-        ],
+        "steps": steps,
         "mark": result.mark,
         "tasks": len(rows),
         "constraints": len(constraints),
         "categories": dict(Counter(constraint.category for constraint in constraints)),
         "domains": dict.fromkeys(result.domains, 0) | Counter(row.domain for row in rows),
         "proposed_domains": result.proposed,
-        "unread": {stage: sum(lost.values()) for stage, lost in result.unread.items()},
+        "unread": unread,
     }
-    for stage, n in facts["unread"].items():
+    for stage, n in unread.items():
         if n:
             status(f"{n:,} replies of the stage {stage!r} name no label on its list: see {REPORT}")
     text = report(result)
@@ -161,21 +163,28 @@ def _sha256(path: Path) -> str:
 
 def report(curated: Curated) -> str:
     """Return the build's report in Markdown."""
-    constraints = [constraint for row in curated.rows for constraint in row.constraints]
-    categories = Counter(constraint.category or UNNAMED for constraint in constraints)
-    other = [constraint.title for constraint in constraints if constraint.category == OTHER]
+    categories = dict.fromkeys((*CATEGORIES, OTHER, UNNAMED), 0)
+    domains = dict.fromkeys((*curated.domains, UNNAMED), 0)
+    titles = Counter[str]()
+    for row in curated.rows:
+        domain = row.domain or UNNAMED
+        domains[domain] = domains.get(domain, 0) + 1
+        for constraint in row.constraints:
+            category = constraint.category or UNNAMED
+            categories[category] = categories.get(category, 0) + 1
+            if category == OTHER and constraint.title:
+                titles[constraint.title] += 1
+    unread = []
+    for stage, replies in curated.unread.items():
+        for reply, n in Counter(replies).most_common(MOST_TITLES):
+            unread.append((stage, reply, n))
     return rendered(
         "wildifeval/report.md.j2",
         curated=curated,
-        categories=dict.fromkeys((*CATEGORIES, OTHER, UNNAMED), 0) | categories,
-        titles=Counter(filter(None, other)).most_common(MOST_TITLES),
-        domains=dict.fromkeys((*curated.domains, UNNAMED), 0)
-        | Counter(row.domain or UNNAMED for row in curated.rows),
-        unread=[
-            (stage, reply, n)
-            for stage, lost in curated.unread.items()
-            for reply, n in Counter(lost).most_common(MOST_TITLES)
-        ],
+        categories=categories,
+        titles=titles.most_common(MOST_TITLES),
+        domains=domains,
+        unread=unread,
         unnamed=UNNAMED,
     )
 
@@ -203,8 +212,10 @@ class CurationEnd:
 
 def stage_names(curation: Curation) -> list[StageName]:
     """Return the names of the stages that call a model, in order."""
-    first: list[StageName] = ["toxicity"] if curation.screen.toxicity == "model" else []
-    return [*first, "filter", "decompose", "categories", "domains"]
+    names: list[StageName] = ["filter", "decompose", "categories", "domains"]
+    if curation.screen.toxicity == "model":
+        names.insert(0, "toxicity")
+    return names
 
 
 def prepare_curation(
@@ -218,20 +229,22 @@ def prepare_curation(
     prompt_files_by_name = dict(curation.prompts)
     if published := curation.by_authors:
         files = prompt_files(AUTHORS_PROMPTS, resources.settings.data_dir)
-        if missing := [name for name in published if name not in files]:
-            problem = f"prompts.{missing[0]}: the authors published no such prompt."
-            raise ConfigError(problem, "Remove it, or name your own file.")
-        prompt_files_by_name |= {name: files[name] for name in published}
+        for name in published:
+            if name not in files:
+                problem = f"prompts.{name}: the authors published no such prompt."
+                raise ConfigError(problem, "Remove it, or name your own file.")
+            prompt_files_by_name[name] = files[name]
     prompts = CurationPrompts(prompt_files_by_name)
     builder = ModelBuilder(resources, curation.limits, stages_folder(out) / "servers")
     built: dict[str, Model] = {}
     models: dict[StageName, Model] = {}
-    for name in stage_names(curation):
-        where = f"models.{name}" if name in curation.models else "model"
+    for stage in stage_names(curation):
+        where = f"models.{stage}" if stage in curation.models else "model"
         if where not in built:
-            section = curation.models.get(name, curation.model)
+            section = curation.models.get(stage, curation.model)
             built[where] = builder.build(section, where, simulated_reply)
-        model = models[name] = built[where]
+        model = built[where]
+        models[stage] = model
         if model.backend.cacheable and not model.section.name:
             raise ConfigError(f"{where}.name is missing.", "Name the model to call.")
         if "recorded" in model.backend.features:
@@ -246,8 +259,11 @@ def estimate_curation(job: CurationJob, status: Callable[[str], None]) -> list[S
     """Screen the chats, and estimate the calls of each stage without calling a model."""
     with locked_stages(stages_folder(job.out), job.out) as stages:
         result = screened(job.sources, job.curation, stages, status)
-    gives = {stage: "logprobs" in job.models[stage].backend.features for stage in job.models}
-    return estimate(job.curation, result.chats, job.prompts, gives.__getitem__)
+
+    def gives_logprobs(stage: StageName) -> bool:
+        return "logprobs" in job.models[stage].backend.features
+
+    return estimate(job.curation, result.chats, job.prompts, gives_logprobs)
 
 
 async def curate(

@@ -35,7 +35,16 @@ from harness.plugins.benchmarks.wildifeval.task import CATEGORIES, OTHER, named
 from harness.plugins.builders.draws import Draws
 from harness.plugins.builders.wildifeval.curation_file import FilterSection, PromptName, StageName
 from harness.prompts import Template, read, read_file
-from harness.records import Decoding, Logprobs, Message, Origin, Request, Usage, messages_hash
+from harness.records import (
+    Decoding,
+    JsonObject,
+    Logprobs,
+    Message,
+    Origin,
+    Request,
+    Usage,
+    messages_hash,
+)
 from harness.scoring.judges import TOKENS, VOTES, fenced, mean, vote, yes_probability
 
 T = TypeVar("T")
@@ -115,7 +124,9 @@ class StageCalls:
         remedy = "Give it another model, or set filter.votes."
         decoding = model.supported(decoding, f"The stage {stage!r}", remedy)
         facts = self._facts.setdefault(stage, {})
-        first = min(FIRST_LOOK, len(questions)) if look else 0
+        first = 0
+        if look:
+            first = min(FIRST_LOOK, len(questions))
         tally = Tally(samples * len(questions), budget=session.budget)
         looked_at: dict[int, StageAnswer] = {}
         answers: dict[tuple[int, int], T] = {}
@@ -157,16 +168,18 @@ class StageCalls:
         async def answer_all(items: Iterator[tuple[int, int]]) -> None:
             await work_off(items, answer, workers=worker_count([model]), stop=session.stop)
 
-        shown_progress = self._listener and self._listener(
-            stage, tally, session.stop, session.notices
-        )
-        with shown_progress or nullcontext():
+        progress: AbstractContextManager[Any] = nullcontext()
+        if self._listener:
+            progress = self._listener(stage, tally, session.stop, session.notices)
+        items = list(product(range(len(questions)), range(samples)))
+        first_items = [(place, 0) for place in range(first)]
+        with progress:
             if look:
-                await answer_all((place, 0) for place in range(first))
+                await answer_all(iter(first_items))
                 if not session.stop.requested:
                     look([looked_at[place] for place in sorted(looked_at)])
-            items = product(range(len(questions)), range(samples))
-            await answer_all((p, k) for p, k in items if k or p >= first)
+            remaining = (item for item in items if item not in first_items)
+            await answer_all(remaining)
         if len(answers) + len(failed) < tally.expected:
             raise Stopping
         if failed:
@@ -177,26 +190,35 @@ class StageCalls:
 
     def facts(self) -> Mapping[str, Any]:
         """Return entries for the manifest."""
+        models = {}
+        for stage, model in self._models.items():
+            models[stage] = {
+                "backend": model.section.backend,
+                "endpoint": model.backend.endpoint,
+                "name": model.section.name,
+            }
         return {
             "simulated": any(model.simulated for model in self._models.values()),
-            "models": {
-                stage: {"backend": model.section.backend}
-                | {"endpoint": model.backend.endpoint, "name": model.section.name}
-                for stage, model in self._models.items()
-            },
+            "models": models,
             "calls": {stage: _totals(calls) for stage, calls in self._facts.items()},
         }
 
 
-def _totals(calls: Mapping[str, tuple[Usage | None, float | None, bool]]) -> dict[str, Any]:
-    usage = sum((usage for usage, *_ in calls.values() if usage), start=Usage())
-    costs = [cost for _, cost, _ in calls.values() if cost is not None]
+def _totals(calls: Mapping[str, tuple[Usage | None, float | None, bool]]) -> JsonObject:
+    usage = Usage()
+    cost: float | None = 0
+    n_cached = 0
+    for call_usage, call_cost, paid in calls.values():
+        if call_usage:
+            usage += call_usage
+        cost = None if cost is None or call_cost is None else cost + call_cost
+        n_cached += not paid
     return {
         "answers": len(calls),
-        "cached": sum(not paid for *_, paid in calls.values()),
+        "cached": n_cached,
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
-        "cost_usd": sum(costs) if len(costs) == len(calls) else None,
+        "cost_usd": cost,
     }
 
 
@@ -211,9 +233,7 @@ def top_share(
     >>> top_share({"a": 0.9, "b": 0.1, "c": 0.4, "d": None}, 0.3, seed=0)
     ({'a'}, 0.9)
     """
-    decided = {
-        name: probability for name, probability in probabilities.items() if probability is not None
-    }
+    decided = {name: value for name, value in probabilities.items() if value is not None}
     if not decided:
         return set(), 0.0
     n = max(1, round(share * len(decided)))
@@ -249,7 +269,9 @@ async def yes_probabilities(
 
 
 def _vote(answer: StageAnswer) -> float | None:
-    return vote(answer.text) if answer.outcome in ("ok", "truncated") else None
+    if answer.outcome not in ("ok", "truncated"):
+        return None
+    return vote(answer.text)
 
 
 def _by_tokens(answer: StageAnswer) -> float | None:
@@ -266,11 +288,12 @@ def _refuse_unreadable(
     if not replies or any(read(answer) is not None for answer in replies):
         return
     texts = dict.fromkeys(repr(answer.text[:LONGEST]) for answer in replies)
-    without = read is _by_tokens and all(reply.logprobs is None for reply in replies)
+    said = ", ".join(list(texts)[:QUOTED])
+    if read is _by_tokens and all(reply.logprobs is None for reply in replies):
+        said += " and have no log-probabilities"
     raise ConfigError(
         f"The stage {stage!r} was stopped because none of its first {len(replies)} replies can be "
-        f"read: they say {', '.join(list(texts)[:QUOTED])}"
-        f"{' and have no log-probabilities' if without else ''}. They are in the cache.",
+        f"read: they say {said}. They are in the cache.",
         f"Let the model vote: filter.votes={VOTES}. A reasoning model also needs "
         f"filter.max_tokens={THINKING_TOKENS} and a server that separates its reasoning. "
         f"models.{stage} gives the stage another model (harness docs wildifeval_build).",
@@ -296,8 +319,10 @@ class CurationPrompts:
     def __init__(self, files: Mapping[PromptName, Path]) -> None:
         self._prompts: dict[PromptName, Template] = {}
         for name, fields in FIELDS.items():
-            where = f"prompts.{name}"
-            prompt = read_file(files[name], where) if name in files else read(f"wildifeval/{name}")
+            if name in files:
+                prompt = read_file(files[name], f"prompts.{name}")
+            else:
+                prompt = read(f"wildifeval/{name}")
             prompt.refuse_unknown(fields)
             if missing := sorted((fields & NEEDED) - prompt.names):
                 raise ConfigError(f"{prompt.name} has no {{{{ {missing[0]} }}}}.", "Add it.")
@@ -375,13 +400,8 @@ def decomposition(reply: str, prompt: str = "") -> Decomposition:
     Raises:
         Unparseable: If the constraints are missing, unreadable, too long or not the last part.
     """
-    word = _HEADED.findall(prompt)[-1] if _HEADED.search(prompt) else ""
-    begin = rf"(?:^[ \t#*]{{0,8}}|\b){word}" if word else r"^[ \t#*]{0,8}"
-    header = rf"{begin}(task|context|constraints?)[ \t*]{{0,4}}:[ \t*]{{0,4}}"
-    opened = _OPENED.search(prompt)
-    parts = re.split(header, f"{opened[0] if opened else ''} {reply}", flags=re.I | re.M)
     texts_by_part: dict[str, str] = {}
-    for name, text in zip(parts[1::2], parts[2::2], strict=True):
+    for name, text in _headed_parts(reply, prompt):
         if "constraint" in texts_by_part:
             raise Unparseable("The constraints are not the last part of the reply.")
         kind = name.lower().removesuffix("s")
@@ -394,9 +414,24 @@ def decomposition(reply: str, prompt: str = "") -> Decomposition:
             raise Unparseable(f"A constraint of more than {LONGEST_CONSTRAINT:,} characters.")
         if not _NOTHING.fullmatch(text):
             constraints.setdefault(sameness(text), text)
-    task, context = (_line(texts_by_part.get(part, "")) for part in ("task", "context"))
-    context = "" if _NOTHING.fullmatch(context) else context
+    task = _line(texts_by_part.get("task", ""))
+    context = _line(texts_by_part.get("context", ""))
+    if _NOTHING.fullmatch(context):
+        context = ""
     return Decomposition(task, context, tuple(constraints.values()))
+
+
+def _headed_parts(reply: str, prompt: str) -> Iterator[tuple[str, str]]:
+    """Yield the headings of a reply (task, context or constraints), each with the text below."""
+    begin = r"^[ \t#*]{0,8}"
+    headings = _HEADED.findall(prompt)
+    if headings and headings[-1]:  # a word before the heading, which may then be within a line
+        begin = rf"(?:{begin}|\b){headings[-1]}"
+    heading = rf"{begin}(task|context|constraints?)[ \t*]{{0,4}}:[ \t*]{{0,4}}"
+    opened = _OPENED.search(prompt)
+    start = opened[0] if opened else ""
+    parts = re.split(heading, f"{start} {reply}", flags=re.I | re.M)
+    yield from zip(parts[1::2], parts[2::2], strict=True)
 
 
 def sameness(constraint: str) -> str:
@@ -410,17 +445,23 @@ def _items(listed: str) -> list[str]:
     before: list[str] = []
     numbered = False
     text_from = 0
-    ended = remarked = False
+    ended = False
+    remarked = False
     for line in listed.expandtabs(4).split("\n"):
-        depth = len(line) - len(line.lstrip(" "))
-        mark = _MARK.match(line)
         if not line.strip() or _FENCE_OR_RULE.match(line):
             ended = bool(items or before)
-        elif mark and (not items or ((mark[1] is not None) == numbered and depth < text_from)):
+            continue
+        depth = len(line) - len(line.lstrip(" "))
+        mark = _MARK.match(line)
+        is_item = False
+        if mark:
+            has_number = mark[1] is not None
+            is_item = not items or (has_number == numbered and depth < text_from)
+        if mark and is_item:
             if remarked:
                 raise Unparseable("The list of constraints continues after other text.")
             if not items:
-                numbered = mark[1] is not None
+                numbered = has_number
                 text_from = mark.end()
             items.append(line[mark.end() :])
             ended = False
@@ -441,10 +482,13 @@ def _line(text: str) -> str:
 
 def numbered_names(reply: str) -> list[str]:
     """Return the distinct short names in a reply: list items or, without a list, lines of names."""
+    items = _ITEM.findall(reply)
+    if not items:
+        lines = [line for line in reply.splitlines() if line.strip()]
+        if len(lines) > 1 and all(map(_PLAIN.fullmatch, lines)):
+            items = lines
     names: dict[str, str] = {}
-    lines = [line for line in reply.splitlines() if line.strip()]
-    plain = len(lines) > 1 and all(map(_PLAIN.fullmatch, lines))
-    for item in _ITEM.findall(reply) or (lines if plain else []):
+    for item in items:
         name = _bare(_head(item))
         if name and len(name) <= LONGEST_NAME:
             names.setdefault(name.casefold(), name)
@@ -455,9 +499,12 @@ def numbering(prompt: str, names: Iterable[str]) -> dict[int, str]:
     """Map the numbers in a prompt's list to the names listed, or to "" for an ambiguous number."""
     by_letters = {_letters(name): name for name in names}
     numbers: dict[int, str] = {}
-    for number, item in _LISTED.findall(prompt):
-        if name := by_letters.get(_letters(_head(item))):
-            numbers[int(number)] = name if numbers.get(int(number), name) == name else ""
+    for digits, item in _LISTED.findall(prompt):
+        number = int(digits)
+        name = by_letters.get(_letters(_head(item)))
+        if name:
+            is_ambiguous = numbers.get(number, name) != name
+            numbers[number] = "" if is_ambiguous else name
     return numbers
 
 
@@ -467,7 +514,10 @@ def chosen(reply: str, names: Sequence[str], numbers: Mapping[int, str]) -> str:
     if number := _NUMBER.fullmatch(line):
         return numbers.get(int(number[1]), "")
     letters = _letters(_PREFIX.sub("", line, count=1))
-    return next((name for name in names if _letters(name) == letters), "")
+    for name in names:
+        if _letters(name) == letters:
+            return name
+    return ""
 
 
 def category(reply: str, numbers: Mapping[int, str]) -> tuple[str, str] | None:
@@ -477,10 +527,13 @@ def category(reply: str, numbers: Mapping[int, str]) -> tuple[str, str] | None:
     """
     line = _PREFIX.sub("", first_line(reply), count=1)
     name = chosen(reply, list(CATEGORIES), numbers)
-    if not name and (match := _OTHER.fullmatch(line)):
-        return OTHER, _bare(match[1])[:LONGEST_NAME]
-    name = name or named(_bare(line))
-    return (name, "") if name in CATEGORIES else None
+    if not name:
+        if match := _OTHER.fullmatch(line):
+            return OTHER, _bare(match[1])[:LONGEST_NAME]
+        name = named(_bare(line))
+    if name not in CATEGORIES:
+        return None
+    return name, ""
 
 
 def _head(item: str) -> str:
@@ -493,8 +546,11 @@ def _bare(name: str) -> str:
 
 def first_line(reply: str) -> str:
     """Return a reply's first non-blank line (empty if all lines are blank)."""
-    return next((line for line in reply.splitlines() if line.strip()), "")
+    for line in reply.splitlines():
+        if line.strip():
+            return line
+    return ""
 
 
 def _letters(text: str) -> str:
-    return "".join(c for c in text.casefold() if c.isalnum())
+    return "".join(filter(str.isalnum, text.casefold()))

@@ -26,7 +26,12 @@ PromptName = Literal[
 AUTHORS_PROMPTS = "wildifeval_prompts"  # the data set of the published prompts
 AUTHORS = "authors"  # as ``prompts``, or as one of them: the published prompt, which is downloaded
 PUBLISHED: tuple[PromptName, ...] = (
-    *("constrained", "decompose", "category", "propose_domains", "merge_domains", "domain"),
+    "constrained",
+    "decompose",
+    "category",
+    "propose_domains",
+    "merge_domains",
+    "domain",
 )
 FORM = "It needs at least a model: {backend: …, name: …} (harness docs wildifeval_build)."
 

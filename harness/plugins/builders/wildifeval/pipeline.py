@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from math import ceil
 from typing import Any, NamedTuple, TypeVar
 
@@ -95,11 +94,14 @@ async def curated(
     kinds = await stages.categories(tasks)
     proposed = await stages.proposed_domains(tasks)
     names = await stages.merged_domains(proposed)
+    domains = await stages.domains(tasks, names)
     rows = []
-    for task, domain in zip(tasks, await stages.domains(tasks, names), strict=True):
-        texts = [constraint.text for constraint in task.constraints]
-        constraints = tuple(RowConstraint(text, *kinds[sameness(text)]) for text in texts)
-        rows.append(replace(task, constraints=constraints, domain=domain))
+    for task, domain in zip(tasks, domains, strict=True):
+        constraints = []
+        for constraint in task.constraints:
+            category, title = kinds[sameness(constraint.text)]
+            constraints.append(RowConstraint(constraint.text, category, title))
+        rows.append(replace(task, constraints=tuple(constraints), domain=domain))
     return Curated(rows, steps, mark, dict(proposed), names, stages.unread)
 
 
@@ -113,16 +115,16 @@ class _ModelStages:
     async def without_toxic(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step]:
         probabilities = await self._probabilities("toxicity", "toxic", chats)
         limit = self._curation.screen.toxic_from
-        plain = {
-            name for name, toxic in probabilities.items() if toxic is not None and toxic < limit
-        }
+        toxic = {name for name, value in probabilities.items() if value is None or value >= limit}
+        plain = probabilities.keys() - toxic
         return _split(chats, probabilities, plain, "toxicity", "toxic")
 
     async def constrained(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step, float]:
         """Return the chats likeliest to have constraints, the step, and the cut-off probability."""
         probabilities = await self._probabilities("filter", "constrained", chats)
         top, mark = top_share(probabilities, self._curation.filter.keep, self._curation.seed)
-        return *_split(chats, probabilities, top, "filter", "not among the likeliest"), mark
+        remaining, step = _split(chats, probabilities, top, "filter", "not among the likeliest")
+        return remaining, step, mark
 
     async def decomposed(self, chats: Sequence[Chat]) -> tuple[list[CuratedRow], Step]:
         by = self._curation.decompose
@@ -140,23 +142,23 @@ class _ModelStages:
         replies = await self._ask("decompose", prompts, read, by.max_tokens, by.temperature)
         tasks = list[CuratedRow]()
         step = Step("decompose", len(chats))
-        for chat, apart in zip(chats, replies, strict=True):
-            if isinstance(apart, str):
-                step.leave_out("not decomposed", chat.id, chat.text, apart)
-            elif not apart.constraints:
+        for chat, parts in zip(chats, replies, strict=True):
+            if isinstance(parts, str):
+                step.leave_out("not decomposed", chat.id, chat.text, parts)
+            elif not parts.constraints:
                 step.leave_out("no constraints", chat.id, chat.text)
             else:
-                constraints = tuple(map(RowConstraint, apart.constraints))
-                tasks.append(
-                    CuratedRow(chat.id, chat.text, constraints, "", apart.task, apart.context)
-                )
+                constraints = tuple(map(RowConstraint, parts.constraints))
+                row = CuratedRow(chat.id, chat.text, constraints, "", parts.task, parts.context)
+                tasks.append(row)
         return tasks, step
 
     async def categories(self, tasks: Sequence[CuratedRow]) -> dict[str, tuple[str, str]]:
         """Return each constraint's category and title, by the constraint's `sameness`."""
         texts: dict[str, str] = {}
-        for constraint in (constraint for task in tasks for constraint in task.constraints):
-            texts.setdefault(sameness(constraint.text), constraint.text)
+        for task in tasks:
+            for constraint in task.constraints:
+                texts.setdefault(sameness(constraint.text), constraint.text)
         prompts = {
             f"constraint {number}": self._prompt("category", constraint=text)
             for number, text in enumerate(texts.values(), start=1)
@@ -169,12 +171,14 @@ class _ModelStages:
     async def proposed_domains(self, tasks: Sequence[CuratedRow]) -> Counter[str]:
         """Return the domains that the model proposed, with their numbers of proposals."""
         by = self._curation.domains
-        texts = [t.task if len(t.task) <= by.shown else f"{t.task[: by.shown]}…" for t in tasks]
-        batches = [texts[start : start + by.batch] for start in range(0, len(texts), by.batch)]
-        prompts = {
-            f"batch {n}": self._prompt("propose_domains", tasks=batch, n=by.proposed)
-            for n, batch in enumerate(batches, start=1)
-        }
+        texts = []
+        for task in tasks:
+            cut = "…" if len(task.task) > by.shown else ""
+            texts.append(task.task[: by.shown] + cut)
+        prompts = {}
+        for number, start in enumerate(range(0, len(texts), by.batch), start=1):
+            batch = texts[start : start + by.batch]
+            prompts[f"batch {number}"] = self._prompt("propose_domains", tasks=batch, n=by.proposed)
         written: dict[str, str] = {}
         counts = Counter[str]()
         for names in await self._ask("domains", prompts, _names, NAME_TOKENS * by.proposed):
@@ -202,18 +206,20 @@ class _ModelStages:
         prompts = {t.id: self._prompt("domain", message=t.task, domains=listed) for t in tasks}
         listing = self._prompts.text("domain", message="", domains=listed).replace("&lt;", "<")
         read = partial(asking.chosen, names=names, numbers=asking.numbering(listing, names))
-        return [name or "" for name in await self._labels("domains", prompts, read)]
+        labels = await self._labels("domains", prompts, read)
+        return [name or "" for name in labels]
 
     async def _labels(
         self, stage: StageName, prompts: Mapping[str, Callable[[], str]], read: Callable[[str], T]
     ) -> list[T | None]:
         """Return the label in each reply, or None if it cannot be read."""
 
-        def both(answer: StageAnswer) -> tuple[T | None, str]:
-            shown_reply = asking.first_line(answer.text)[: asking.LONGEST_NAME] or answer.outcome
-            return read(answer.text) if answer.outcome == "ok" else None, shown_reply
+        def label_and_reply(answer: StageAnswer) -> tuple[T | None, str]:
+            shown_reply = asking.first_line(answer.text)[: asking.LONGEST_NAME]
+            label = read(answer.text) if answer.outcome == "ok" else None
+            return label, shown_reply or answer.outcome
 
-        pairs = await self._ask(stage, prompts, both, NAME_TOKENS)
+        pairs = await self._ask(stage, prompts, label_and_reply, NAME_TOKENS)
         self.unread[stage] = dict(Counter(shown_reply for label, shown_reply in pairs if not label))
         return [label for label, _ in pairs]
 
@@ -230,16 +236,17 @@ class _ModelStages:
     ) -> list[T]:
         questions = list(prompts.items())
         decoding = Decoding(temperature, max_tokens)
-        return [answers[0] for answers in await self._asking.ask(stage, questions, decoding, read)]
+        answers = await self._asking.ask(stage, questions, decoding, read)
+        return [answer for [answer] in answers]
 
     async def _probabilities(
         self, stage: StageName, prompt: PromptName, chats: Sequence[Chat]
     ) -> dict[str, float | None]:
+        by = self._curation.filter
         questions = [(chat.id, self._prompt(prompt, message=chat.text)) for chat in chats]
-        probabilities = await yes_probabilities(
-            self._asking, stage, questions, self._curation.filter
-        )
-        return dict(zip((chat.id for chat in chats), probabilities, strict=True))
+        probabilities = await yes_probabilities(self._asking, stage, questions, by)
+        names = [chat.id for chat in chats]
+        return dict(zip(names, probabilities, strict=True))
 
 
 def _split(
@@ -275,26 +282,33 @@ def not_repeated(
         The remaining tasks, in their original order, and a step that records the dropped ones.
     """
     step = Step("constraints", len(tasks))
+    keys: dict[str, set[str]] = {}  # by task with few enough constraints
     few = list[CuratedRow]()
+    frequent = Counter[str]()
     for task in tasks:
-        if (n := len(task.constraints)) > by.most_of_a_task:
+        n = len(task.constraints)
+        if n > by.most_of_a_task:
             step.leave_out("too many constraints", task.id, task.task, f"{n} constraints")
-        else:
-            few.append(task)
-    keys = {task.id: {sameness(constraint.text) for constraint in task.constraints} for task in few}
-    frequent = Counter(chain.from_iterable(keys.values()))
+            continue
+        few.append(task)
+        keys[task.id] = {sameness(constraint.text) for constraint in task.constraints}
+        frequent.update(keys[task.id])
     kept_with = Counter[str]()
     repeated = dict[str, str]()
     for task in Draws(seed, "repetition").shuffled(few):
-        if full := [key for key in keys[task.id] if kept_with[key] >= by.most_tasks]:
+        full = [key for key in keys[task.id] if kept_with[key] >= by.most_tasks]
+        if full:
             repeated[task.id] = min(full)
         else:
             kept_with.update(keys[task.id])
+    remaining = []
     for task in few:
         if key := repeated.get(task.id):
             detail = f"{key} ({frequent[key]:,} tasks)"
             step.leave_out("repeated constraint", task.id, task.task, detail)
-    return [task for task in few if task.id not in repeated], step
+        else:
+            remaining.append(task)
+    return remaining, step
 
 
 def _names(answer: StageAnswer) -> list[str]:
@@ -302,7 +316,9 @@ def _names(answer: StageAnswer) -> list[str]:
     if answer.outcome not in ("ok", "truncated"):
         return []
     names = asking.numbered_names(answer.text)
-    return names[:-1] if answer.outcome == "truncated" else names
+    if answer.outcome == "truncated":
+        return names[:-1]
+    return names
 
 
 def _refuse_no_domains(names: Iterable[str]) -> None:
@@ -314,9 +330,10 @@ def _refuse_no_domains(names: Iterable[str]) -> None:
 def _not_empty(step: Step) -> Step:
     if step.left:
         return step
-    why = ", ".join(f"{n:,} {reason}" for reason, n in step.removed.items())
+    reasons = [f"{n:,} {reason}" for reason, n in step.removed.items()]
+    why = ", ".join(reasons) or "there was nothing"
     raise DataInvalid(
-        f"Nothing is left after the step {step.name!r} ({why or 'there was nothing'}).",
+        f"Nothing is left after the step {step.name!r} ({why}).",
         "Use more chats, or change the settings of that step (harness docs wildifeval_build).",
     )
 
@@ -336,9 +353,11 @@ def estimate(
     gives_logprobs: Callable[[StageName], bool],
 ) -> list[StageEstimate]:
     """Return the maximum number of calls of each stage, and a rough estimate of their tokens."""
-    average = "x" * (sum(len(chat.text.encode()) for chat in chats) // max(1, len(chats)))
-    n = max(1, round(curation.filter.keep * len(chats))) if chats else 0
-    by = curation.domains
+    n_bytes = sum(len(chat.text.encode()) for chat in chats)
+    average = "x" * (n_bytes // max(1, len(chats)))
+    n_tasks = 0
+    if chats:
+        n_tasks = max(1, round(curation.filter.keep * len(chats)))
 
     def size(name: PromptName, **fields: Any) -> int:
         return ceil(len(prompts.text(name, **fields).encode()) / BYTES_PER_TOKEN)
@@ -351,20 +370,20 @@ def estimate(
         read = size(name, message=average)
         return calls(stage, samples * len(chats), read, decoding.max_tokens or 0)
 
-    n_constraints = curation.constraints.most_of_a_task
-    constraint = "x" * CONSTRAINT_BYTES
-    toxicity = [decided("toxicity", "toxic")] if curation.screen.toxicity == "model" else []
-    batches = ceil(n / by.batch)
-    listed = NAME_TOKENS * (by.proposed * batches + by.merged)
+    stages = [decided("filter", "constrained")]
+    if curation.screen.toxicity == "model":
+        stages.insert(0, decided("toxicity", "toxic"))
+    read = size("decompose", message=average)
+    stages.append(calls("decompose", n_tasks, read, curation.decompose.max_tokens))
+    n_constraints = n_tasks * curation.constraints.most_of_a_task
+    read = size("category", constraint="x" * CONSTRAINT_BYTES)
+    stages.append(calls("categories", n_constraints, read, NAME_TOKENS))
+    by = curation.domains
+    n_batches = ceil(n_tasks / by.batch)
+    merges = n_batches * by.proposed > by.merged
+    listed = NAME_TOKENS * (by.proposed * n_batches + by.merged)
     batch = size("propose_domains", tasks=[average[: by.shown]] * by.batch, n=by.proposed)
-    assigned = n * size("domain", message=average, domains=["x" * 20] * by.merged)
-    domains = Usage(assigned + batches * batch + listed, n * NAME_TOKENS + listed)
-    return [
-        *toxicity,
-        decided("filter", "constrained"),
-        calls("decompose", n, size("decompose", message=average), curation.decompose.max_tokens),
-        calls(
-            "categories", n * n_constraints, size("category", constraint=constraint), NAME_TOKENS
-        ),
-        StageEstimate("domains", batches + (batches * by.proposed > by.merged) + n, domains),
-    ]
+    assigned = n_tasks * size("domain", message=average, domains=["x" * 20] * by.merged)
+    usage = Usage(assigned + n_batches * batch + listed, n_tasks * NAME_TOKENS + listed)
+    stages.append(StageEstimate("domains", n_batches + merges + n_tasks, usage))
+    return stages

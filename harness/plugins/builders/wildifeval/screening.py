@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -83,8 +83,7 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
     """Return the chat in a row of a log. A row of type str says why it is unreadable."""
     if isinstance(row, str):
         return Chat(number, "", problem=row)
-    name = next((row[key] for key in IDS if isinstance(row.get(key), str | int)), number)
-    chat = Chat(str(name) or number, "", _language(row))
+    chat = Chat(_id(row) or number, "", _language(row))
     match row:
         case {"toxic": True} | {"openai_moderation": [{"flagged": True}, *_]}:
             chat = replace(chat, toxic=True)
@@ -93,27 +92,43 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
         return replace(chat, text=prompt)
     lists = [row[key] for key in TURNS if isinstance(row.get(key), list)]
     for turn in next(filter(None, lists), []):
-        if isinstance(turn, dict) and str(turn.get("role") or turn.get("from")).lower() in USERS:
-            text = _text(turn["content"] if "content" in turn else turn.get("value"))
-            if text is None:
-                return replace(chat, problem="the content of its message is not text")
-            toxic = chat.toxic or turn.get("toxic") is True
-            return replace(chat, text=text, language=_language(turn) or chat.language, toxic=toxic)
+        if not isinstance(turn, dict):
+            continue
+        role = str(turn.get("role") or turn.get("from"))
+        if role.lower() not in USERS:
+            continue
+        content = turn["content"] if "content" in turn else turn.get("value")
+        text = _text(content)
+        if text is None:
+            return replace(chat, problem="the content of its message is not text")
+        toxic = chat.toxic or turn.get("toxic") is True
+        return replace(chat, text=text, language=_language(turn) or chat.language, toxic=toxic)
     if any(lists) or not (lists or isinstance(prompt, str)):
         return replace(chat, problem="not a chat: it has no user message")
     return chat
 
 
+def _id(row: Mapping[str, Any]) -> str:
+    """Return a chat's id, or "" if the log gives none."""
+    for key in IDS:
+        if isinstance(row.get(key), str | int):
+            return str(row[key])
+    return ""
+
+
 def _text(content: Any) -> str | None:
     """Return the text in a message's content ("" if there is none), or None for another type."""
+    if content is None:
+        return ""
     if isinstance(content, list):
         return "\n".join(filter(None, map(_part, content)))
-    return "" if content is None else _part(content)
+    return _part(content)
 
 
 def _part(part: Any) -> str | None:
-    text = part.get("text") if isinstance(part, dict) else part
-    return text if isinstance(text, str) else None
+    if isinstance(part, dict):
+        part = part.get("text")
+    return part if isinstance(part, str) else None
 
 
 def _language(row: Mapping[str, Any]) -> str:
@@ -161,32 +176,38 @@ class Screened(Struct):
     sources: list[dict[str, str]]
 
 
-class Examined(Struct, frozen=True):
-    """A chat, and why it is dropped (empty if it is kept). A dropped chat's text is cut."""
-
-    chat: Chat
-    reason: str = ""
-    detail: str = ""
+ExaminedChat: TypeAlias = tuple[Chat, str, str]
+"""A chat, why it is dropped, and a detail (both empty if it is kept). A dropped chat's text is
+cut."""
 
 
-def examine(chats: Iterable[Chat], by: ScreenSection) -> Iterator[Examined]:
+def examine(chats: Iterable[Chat], by: ScreenSection) -> Iterator[ExaminedChat]:
     """Examine the readability, language, code and toxicity of each chat, with settings ``by``."""
     if by.language and by.language not in LANGUAGES:
         message = f"screen.language: {by.language!r} cannot be distinguished from others."
         raise ConfigError(message, f"Choose one of {', '.join(LANGUAGES)}, or null to keep all.")
-    left = iter(chats)
-    while batch := [Examined(chat, *_reason(chat, by)) for chat in islice(left, BATCH)]:
-        texts = [examined.chat.text[:LONGEST] for examined in batch if not examined.reason]
-        classify = CLASSIFIERS.get(by.toxicity) if texts else None
-        probabilities = iter(classify(texts) if classify else [])
-        for examined in batch:
-            if classify and not examined.reason and (p := next(probabilities)) >= by.toxic_from:
-                examined = Examined(examined.chat, "toxic", f"probability {p:.2f}")
-            cut = replace(examined.chat, text=examined.chat.text[:LONGEST_EXAMPLE])
-            yield replace(examined, chat=cut) if examined.reason else examined
+    remaining = iter(chats)
+    while batch := list(islice(remaining, BATCH)):
+        yield from _examine_batch(batch, by)
 
 
-def screen(examined: Iterable[Examined], sources: list[dict[str, str]]) -> Screened:
+def _examine_batch(chats: Sequence[Chat], by: ScreenSection) -> Iterator[ExaminedChat]:
+    examined = [(chat, *_reason(chat, by)) for chat in chats]
+    texts = [chat.text[:LONGEST] for chat, reason, _ in examined if not reason]
+    classify = CLASSIFIERS.get(by.toxicity) if texts else None
+    probabilities = iter(classify(texts) if classify else [])
+    for chat, reason, detail in examined:
+        if classify and not reason:
+            probability = next(probabilities)
+            if probability >= by.toxic_from:
+                reason = "toxic"
+                detail = f"probability {probability:.2f}"
+        if reason:
+            chat = replace(chat, text=chat.text[:LONGEST_EXAMPLE])
+        yield chat, reason, detail
+
+
+def screen(examined: Iterable[ExaminedChat], sources: list[dict[str, str]]) -> Screened:
     """Drop duplicates, and chats with a reason to be dropped. Repeated ids get a suffix (``#2``).
 
     Raises:
@@ -196,17 +217,18 @@ def screen(examined: Iterable[Examined], sources: list[dict[str, str]]) -> Scree
     remaining = list[Chat]()
     texts = set[bytes]()
     ids = dict[str, int]()
-    for examined_chat in examined:
+    for chat, reason, detail in examined:
         step.before += 1
-        chat = examined_chat.chat
-        name = examined_chat.chat.id
+        name = chat.id
         while chat.id in ids:
             ids[name] += 1
             chat = replace(chat, id=f"{name}#{ids[name]}")
         ids[chat.id] = 1
         digest = hashlib.blake2b(" ".join(chat.text.split()).encode(), digest_size=16).digest()
-        if reason := examined_chat.reason or ("duplicate" if digest in texts else ""):
-            step.leave_out(reason, chat.id, chat.text, examined_chat.detail)
+        if not reason and digest in texts:
+            reason = "duplicate"
+        if reason:
+            step.leave_out(reason, chat.id, chat.text, detail)
         else:
             texts.add(digest)
             remaining.append(chat)
@@ -224,7 +246,8 @@ def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
         return "empty", ""
     if by.language:
         label = chat.language if by.labels else ""
-        if language := other_language(chat.text, by.language, by.other_language, label):
+        language = other_language(chat.text, by.language, by.other_language, label)
+        if language:
             return "language", language
     if sign := code_sign(chat.text, by.code):
         return "code", f"by {sign}"
@@ -239,16 +262,23 @@ def other_language(text: str, wanted_language: str, threshold: float, label: str
     The language is the one that ``label`` names, or else the classifier's, unless its probability
     is below ``threshold``. A message in ``wanted_language`` is kept.
     """
-    if labelled := language_code(label):  # the log's label decides
-        return "" if labelled == wanted_language else label
+    labelled = language_code(label)
+    if labelled == wanted_language:
+        return ""
+    if labelled:  # the log's label decides
+        return label
     language, probability = _identifier().classify(text[:LONGEST_FOR_LANGUAGE])
-    return "" if language == wanted_language or probability < threshold else str(language)
+    if language == wanted_language or probability < threshold:
+        return ""
+    return str(language)
 
 
 def language_code(label: str) -> str:
     """Return the code of the language that a label names, or "" if that is not in `LANGUAGES`."""
     match = _LABEL.fullmatch(label.strip().lower())
-    return CODES.get(match[1], "") if match else ""
+    if match is None:
+        return ""
+    return CODES.get(match[1], "")
 
 
 @cache
@@ -269,8 +299,9 @@ def code_sign(text: str, signs: Collection[str]) -> str:
     if "word" in signs and "code" in text.lower():
         return "word"
     if "shape" in signs:
-        lines = sum(_LINE.match(line) is not None for line in text.splitlines())
-        return "shape" if _FENCE.search(text) or lines >= CODE_LINES else ""
+        n_lines = len(list(filter(_LINE.match, text.splitlines())))
+        if n_lines >= CODE_LINES or _FENCE.search(text):
+            return "shape"
     return ""
 
 
@@ -284,7 +315,8 @@ def toxic_by_detoxify(texts: Sequence[str]) -> list[float]:
     """Return the toxicity (0 to 1) of each text according to Detoxify's model ``original``."""
     scores: list[float] = []
     for start in range(0, len(texts), DETOXIFY_BATCH):
-        prediction = _detoxify().predict(list(texts[start : start + DETOXIFY_BATCH]))
+        batch = texts[start : start + DETOXIFY_BATCH]
+        prediction = _detoxify().predict(list(batch))
         scores += map(float, prediction["toxicity"])
     return scores
 

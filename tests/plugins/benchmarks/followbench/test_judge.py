@@ -74,6 +74,8 @@ def test_the_safe_parser_contradicts_it_nowhere(data_dir: Path) -> None:
         ("Final: [NOT SURE]\n['YES']", 1, [True]),
         ("['YES', 'mostly']", 2, None),
         ("YES, NO", 2, None),
+        ("YES, YES", 1, None),
+        ("['YES']\nYES, NO", 1, None),
         ("Yes.", 1, [True]),
         ("The answer is\nNO", 1, [False]),
         ("NOT YES", 1, None),

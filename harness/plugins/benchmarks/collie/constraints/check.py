@@ -36,12 +36,12 @@ from harness.plugins.benchmarks.collie.constraints.grammar import (
     MeasureOp,
     Min,
     Position,
-    Reduction,
     Relation,
     Specification,
     Target,
     Transformation,
     Unit,
+    listed,
 )
 from harness.scoring.text import has_other_scripts, sentences, words
 
@@ -73,8 +73,10 @@ class Splitter:
         return (text[begin:end] for begin, end in self._sentences.span_tokenize(text))
 
     def _split(self, text: str, unit: Unit) -> tuple[str, ...]:
-        if unit == "character":  # letters and digits need no stripping
-            return tuple(text) if text.isalnum() else _bared(text)
+        if unit == "character":
+            if text.isalnum():  # letters and digits need no stripping
+                return tuple(text)
+            return _bared(text)
         if unit == "paragraph":
             return _bared(text.split(PARAGRAPH_BREAK))
         if unit == "word" and (plain := plain_words(text)) is not None:
@@ -92,11 +94,6 @@ class UnicodeSplitter(Splitter):
     Splitting raises `Uncountable` if there are no rules for the text's script.
     """
 
-    @classmethod
-    def of(cls, english: Splitter) -> UnicodeSplitter:
-        """Return a splitter that splits English text like another one."""
-        return cls(english._sentences, english._word_tokens)
-
     def _split(self, text: str, unit: Unit) -> tuple[str, ...]:
         if unit in ("word", "sentence") and has_other_scripts(text):
             if unit == "word":
@@ -110,11 +107,11 @@ def _bared(units: Iterable[str]) -> tuple[str, ...]:
 
 
 @cache
-def splitter(nltk_data: Path | None = None) -> Splitter:
+def splitter(nltk_data: Path | None = None, kind: type[Splitter] = Splitter) -> Splitter:
     """Return a splitter that uses `punkt.best`, which also searches the folder ``nltk_data``."""
     from harness.plugins.benchmarks import punkt  # the import of NLTK takes 0.4 s
 
-    return Splitter(punkt.best(nltk_data), punkt.word_tokens)
+    return kind(punkt.best(nltk_data), punkt.word_tokens)
 
 
 # A shortcut for the words of plain English text, with exactly NLTK's results, as the tests confirm.
@@ -152,15 +149,14 @@ def plain_words(text: str) -> list[str] | None:
         return None
     if '"' in text:
         text = _OPENING_QUOTE.sub(" `` ", text).replace('"', " '' ")
-    tokens = text.translate(_DROPPED).split()
-    if "'" in text:
-        parted: list[str] = []
-        for word in tokens:
-            clitic = _CLITIC.fullmatch(word) if word.count("'") == 1 else None
-            if clitic is None and "'" in word and word != "''":
-                return None
-            parted += clitic.groups() if clitic else (word,)
-        tokens = parted
+    tokens: list[str] = []
+    for word in text.translate(_DROPPED).split():
+        if "'" not in word or word == "''":
+            tokens.append(word)
+        elif word.count("'") == 1 and (clitic := _CLITIC.fullmatch(word)):
+            tokens += clitic.groups()
+        else:
+            return None
     # Punctuation alone is dropped, except for NLTK's double quotes, `` and ''.
     return [token.strip(".") for token in tokens if token not in string.punctuation]
 
@@ -170,14 +166,6 @@ Observed: TypeAlias = "int | str | tuple[Observed, ...] | None"
 
 _MARKS = string.punctuation + " "
 _ORDERS = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
-_REDUCTIONS: dict[Reduction, Callable[[int, int, int], bool]] = {
-    "all": lambda held, of, n: held == of,
-    "any": lambda held, of, n: held > 0,
-    "none": lambda held, of, n: held == 0,
-    "at least": lambda held, of, n: held >= n,
-    "at most": lambda held, of, n: held <= n,
-    "exactly": lambda held, of, n: held == n,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,17 +189,18 @@ class CheckResult:
 def check(specification: Specification, text: str, units: Splitter | None = None) -> CheckResult:
     """Check the text against a specification, by default with the units of `splitter`."""
     units = units or splitter()
-    return checked(specification, (extract(base, text, units) for base, _ in specification.bases()))
+    observed = [extract(base, text, units) for base, _ in specification.bases()]
+    return checked(specification, observed)
 
 
 def checked(specification: Specification, observed: Iterable[Observed]) -> CheckResult:
     """Return the result of a check, given the value observed for each base constraint, in order."""
-    findings = tuple(
-        ConstraintFinding(base, target, value, satisfied(base, value, target))
-        for (base, target), value in zip(specification.bases(), observed, strict=True)
-    )
-    passed = _passed(specification.constraint, iter(finding.passed for finding in findings))
-    return CheckResult(passed, findings)
+    findings = []
+    for (base, target), value in zip(specification.bases(), observed, strict=True):
+        passed = satisfied(base, value, target)
+        findings.append(ConstraintFinding(base, target, value, passed))
+    verdicts = iter([finding.passed for finding in findings])
+    return CheckResult(_passed(specification.constraint, verdicts), tuple(findings))
 
 
 def extract(base: Base, text: str, units: Splitter) -> Observed:
@@ -244,11 +233,24 @@ def satisfied(base: Base, observed: Observed, target: Target) -> bool:
     """
     if base.reduction is None:
         return holds(base.relation, observed, target)
-    if (item_outcomes := outcomes(base, observed, target)) is None:
+    verdicts = outcomes(base, observed, target)
+    if verdicts is None:
         return False
-    return _REDUCTIONS[base.reduction](
-        sum(item_outcomes), len(item_outcomes), base.reduction_value or 0
-    )
+    n_met = sum(verdicts)
+    number = base.reduction_value or 0
+    match base.reduction:
+        case "all":
+            return n_met == len(verdicts)
+        case "any":
+            return n_met > 0
+        case "none":
+            return n_met == 0
+        case "at least":
+            return n_met >= number
+        case "at most":
+            return n_met <= number
+        case "exactly":
+            return n_met == number
 
 
 def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | None:
@@ -259,17 +261,22 @@ def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | Non
     """
     if not isinstance(observed, tuple):  # a missing value
         return None
-    targets = target if isinstance(target, tuple) else (target,) * len(observed)
+    targets = target
+    if not isinstance(targets, tuple):
+        targets = (targets,) * len(observed)
     if len(observed) != len(targets):
         return None
-    return [holds(base.relation, *pair) for pair in zip(observed, targets, strict=True)]
+    pairs = zip(observed, targets, strict=True)
+    return [holds(base.relation, value, item_target) for value, item_target in pairs]
 
 
 def _passed(constraint: Constraint, verdicts: Iterator[bool]) -> bool:
     if isinstance(constraint, Base):
         return next(verdicts)
     parts = [_passed(part, verdicts) for part in constraint.constraints]
-    return any(parts) if constraint.logic == "or" else all(parts)
+    if constraint.logic == "or":
+        return any(parts)
+    return all(parts)
 
 
 def _transformed(transformation: Transformation, units: Observed) -> Observed:
@@ -280,11 +287,10 @@ def _transformed(transformation: Transformation, units: Observed) -> Observed:
         case Count(of=None):
             return len(units)
         case Count(of=unit):
-            bare_unit = bare(unit)
-            return sum(unit_ == bare_unit for unit_ in map(bare, units))
+            return list(map(bare, units)).count(bare(unit))
         case MeasureOp(name=name):
+            texts = tuple(unit for unit in units if isinstance(unit, str))
             with calling(f"The measure {name!r}"):
-                texts = tuple(unit for unit in units if isinstance(unit, str))
                 return int(grammar.measure(name).number(texts))
         case Position(index=index):
             if isinstance(index, int):
@@ -292,12 +298,17 @@ def _transformed(transformation: Transformation, units: Observed) -> Observed:
             return tuple([_at(units, place) for place in index])
         case ForEach(do=do):
             return tuple([_transformed(do, unit) for unit in units])
-        case Min(do=do) | Max(do=do):
-            numbers = _transformed(do, units)
-            assert isinstance(numbers, tuple)
-            present = [number for number in numbers if isinstance(number, int)]
-            extreme = min if isinstance(transformation, Min) else max
-            return extreme(present, default=None)
+        case Min(do=do):
+            return min(_numbers(do, units), default=None)
+        case Max(do=do):
+            return max(_numbers(do, units), default=None)
+
+
+def _numbers(transformation: Transformation, units: Observed) -> list[int]:
+    """Return the numbers that a transformation computes, without missing ones."""
+    numbers = _transformed(transformation, units)
+    assert isinstance(numbers, tuple)
+    return [number for number in numbers if isinstance(number, int)]
 
 
 def _at(units: tuple[Observed, ...] | str, index: int) -> Observed:
@@ -310,16 +321,24 @@ def holds(relation: Relation, observed: Observed, target: Target) -> bool:
     ``in`` requires that the value contains all targets, and ``not in`` that it contains none.
     """
     if relation in ("in", "not in"):
-        parts = target if isinstance(target, tuple) else (target,)
-        contained = [observed is not None and _contains(observed, part) for part in parts]
-        return all(contained) if relation == "in" else not any(contained)
-    if isinstance(target, tuple) and len(target) == 1 and not isinstance(observed, tuple):
-        target = target[0]
+        contained = [_contains(observed, part) for part in listed(target)]
+        if relation == "in":
+            return all(contained)
+        return not any(contained)
+    expected: Observed = target
+    if not isinstance(observed, tuple):
+        expected = sole(target)
     if relation not in _ORDERS:
-        return (bare(observed) == bare(target)) is (relation == "==")
-    if not isinstance(observed, int) or not isinstance(target, int):
+        is_equal = bare(observed) == bare(expected)
+        return is_equal is (relation == "==")
+    if not isinstance(observed, int) or not isinstance(expected, int):
         return False
-    return bool(_ORDERS[relation](observed, target))
+    return bool(_ORDERS[relation](observed, expected))
+
+
+def sole(value: Observed) -> Observed:
+    """Return the item of a one-item list, or else the value itself."""
+    return value[0] if isinstance(value, tuple) and len(value) == 1 else value
 
 
 def bare(value: Observed) -> Observed:
@@ -330,12 +349,14 @@ def bare(value: Observed) -> Observed:
     """
     if isinstance(value, str):
         return value.lower().strip(_MARKS) or value
-    return _all_bare(value) if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return _all_bare(value)
+    return value
 
 
 @lru_cache(maxsize=128)  # several constraints compare the words of one text
 def _all_bare(values: tuple[Observed, ...]) -> tuple[Observed, ...]:
-    return tuple([bare(value) if isinstance(value, str) else value for value in values])
+    return tuple([value if isinstance(value, tuple) else bare(value) for value in values])
 
 
 def _contains(observed: Observed, target: Target) -> bool:
@@ -480,6 +501,7 @@ def _count_problem(base: Base, target: Target, fewest: int) -> str:
 
 def _reduction_problem(base: Base, target: Target) -> str:
     """Return why a reduction always or never holds, or ""."""
+    number = base.reduction_value or 0
     if base.reduction is None:
         return ""
     n_targets = len(target) if isinstance(target, tuple) else None
@@ -488,12 +510,12 @@ def _reduction_problem(base: Base, target: Target) -> str:
         n_values = len(base.transformation.index)
         if n_targets not in (None, n_values):
             return f"{n_values} positions need as many targets, not {n_targets}"
-        if base.reduction == "at most" and (base.reduction_value or 0) >= n_values:
-            return f"'at most {base.reduction_value}' always holds for {n_values} positions"
+        if base.reduction == "at most" and number >= n_values:
+            return f"'at most {number}' always holds for {n_values} positions"
     if base.reduction == "at least" and base.reduction_value == 0:
         return "'at least 0' always holds"
     if n_values is None or base.reduction not in ("at least", "exactly"):
         return ""
-    if (base.reduction_value or 0) > n_values:
-        return f"'{base.reduction} {base.reduction_value}' never holds for {n_values} values"
+    if number > n_values:
+        return f"'{base.reduction} {number}' never holds for {n_values} values"
     return ""

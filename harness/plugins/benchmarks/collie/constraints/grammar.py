@@ -32,6 +32,7 @@ Target: TypeAlias = "int | str | tuple[Target, ...]"
 _Form = TypeVar("_Form")
 LEVELS: tuple[Level, ...] = get_args(Level)
 
+_CONTAINING = ("in", "not in")
 _ORDERINGS = ("<", ">", "<=", ">=")
 _COUNTED = ("at least", "at most", "exactly")
 
@@ -80,7 +81,16 @@ class Identity(_Operation, frozen=True, tag="identity"):
     """The units themselves, unchanged."""
 
 
+UNCHANGED = (Identity(), ForEach(Identity()))
+"""Operations whose result is the units themselves."""
+
+
 Transformation: TypeAlias = Count | Position | ForEach | Max | Min | MeasureOp | Identity
+
+
+def listed(target: Target) -> tuple[Target, ...]:
+    """Return the items of a list, or a single value as the only item."""
+    return target if isinstance(target, tuple) else (target,)
 
 
 class Part(Struct, frozen=True, forbid_unknown_fields=True):
@@ -153,9 +163,9 @@ def base_constraints(
     parts = constraint.constraints
     if constraint.logic != "all" and len(parts) < 2:
         raise DataInvalid(f"{where}: {constraint.logic!r} needs at least two constraints.")
-    if not isinstance(targets, tuple) or len(targets) != len(parts):
+    n_targets = len(targets) if isinstance(targets, tuple) else "no list"
+    if not isinstance(targets, tuple) or n_targets != len(parts):
         n = len(parts)
-        n_targets = len(targets) if isinstance(targets, tuple) else "no list"
         raise DataInvalid(f"{where}: {n} constraints need a list of {n} targets, not {n_targets}.")
     for number, (part, target) in enumerate(zip(parts, targets, strict=True), start=1):
         yield from base_constraints(part, target, f"{where}, constraint {number}")
@@ -226,10 +236,12 @@ def _converted(raw: object, form: type[_Form], where: str) -> _Form:
 
 def read_constraint(raw: object, where: str) -> Constraint:
     """Parse a constraint from dicts and lists, without the checks of `refuse_misfits`."""
-    if not (isinstance(raw, Mapping) and "logic" in raw):
+    if not isinstance(raw, Mapping) or "logic" not in raw:
         return _converted(raw, Base, where)
     tree = _converted(raw, _PlainTree, where)
-    parts = (read_constraint(part, f"{where}.{n}") for n, part in enumerate(tree.constraints, 1))
+    parts = []
+    for number, part in enumerate(tree.constraints, start=1):
+        parts.append(read_constraint(part, f"{where}.{number}"))
     return Combination(tree.logic, tuple(parts))
 
 
@@ -255,7 +267,9 @@ Shape: TypeAlias = Literal["number", "text"] | Several
 def observed_shape(base: Base, where: str) -> Shape:
     """Return the type of the value that a base constraint compares with its target."""
     units = Several("text")
-    return outcome(base.transformation, Several(units) if base.input_level else units, where)
+    if base.input_level:
+        units = Several(units)
+    return outcome(base.transformation, units, where)
 
 
 def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
@@ -303,14 +317,14 @@ def refuse_misfits(level: Level, constraint: Constraint, targets: Target, where:
 def _misfit(level: Level, base: Base, target: Target, where: str) -> str:
     """Return why a base constraint does not fit, or "" if it fits."""
     for part in base.within or ():
-        if LEVELS.index(part.level) >= LEVELS.index(level):
+        if not _is_made_of(level, part.level):
             return f"a {level} is not made of {part.level}s"
         level = part.level
     outer = base.input_level or base.target_level
     inner = base.target_level
-    if LEVELS.index(outer) > LEVELS.index(level):
+    if outer != level and not _is_made_of(level, outer):
         return f"a {level} is not made of {outer}s"
-    if base.input_level and LEVELS.index(inner) >= LEVELS.index(outer):
+    if base.input_level and not _is_made_of(outer, inner):
         return f"a {outer} is not made of {inner}s"
     shape = observed_shape(base, where)
     if (base.reduction in _COUNTED) != (base.reduction_value is not None):
@@ -324,8 +338,14 @@ def _misfit(level: Level, base: Base, target: Target, where: str) -> str:
     if not isinstance(shape, Several):
         return f"a reduction needs several values, not one {shape}"
     # A list of targets applies item by item; a single target, to every value.
-    targets = target if isinstance(target, tuple) else (target,)
-    return next(filter(None, (_target_misfit(base, shape.of, part) for part in targets)), "")
+    for item in listed(target):
+        if problem := _target_misfit(base, shape.of, item):
+            return problem
+    return ""
+
+
+def _is_made_of(level: Level, part: Level) -> bool:
+    return LEVELS.index(part) < LEVELS.index(level)
 
 
 def _target_misfit(base: Base, shape: Shape, target: Target) -> str:
@@ -333,25 +353,27 @@ def _target_misfit(base: Base, shape: Shape, target: Target) -> str:
     value_shape = shape.of if isinstance(shape, Several) else shape
     if isinstance(value_shape, Several):
         return "a list of lists needs a reduction, or a transformation of each"
-    targets = target if isinstance(target, tuple) else (target,)
-    fits = bool(targets) and all(
-        isinstance(part, int if value_shape == "number" else str) for part in targets
-    )
-    several = isinstance(shape, Several) and base.relation not in ("in", "not in")
-    if base.relation in ("in", "not in"):
-        if shape == "number":
-            return f"{base.relation!r} needs texts or a list, not a number"
-    elif base.relation in _ORDERINGS and shape != "number":
-        hint = " one by one: add a reduction" if several else f", not a {shape}"
-        return f"{base.relation!r} compares numbers{hint}"
-    elif several:
+    relation = base.relation
+    if relation in _CONTAINING and shape == "number":
+        return f"{relation!r} needs texts or a list, not a number"
+    several = isinstance(shape, Several) and relation not in _CONTAINING
+    if relation in _ORDERINGS and shape != "number":
+        hint = f", not a {shape}"
+        if several:
+            hint = " one by one: add a reduction"
+        return f"{relation!r} compares numbers{hint}"
+    targets = listed(target)
+    value_type = int if value_shape == "number" else str
+    fits = bool(targets) and all(isinstance(item, value_type) for item in targets)
+    expected: str = value_shape
+    if several:
+        expected = f"list of {value_shape}s"
         fits = fits and isinstance(target, tuple)
         index = getattr(base.transformation, "index", None)
         if fits and isinstance(index, tuple) and len(index) != len(targets):
             return f"{len(index)} positions need as many targets, not {len(targets)}"
-    else:
+    elif relation not in _CONTAINING:
         fits = fits and len(targets) == 1  # published single targets are lists of one
-    expected = f"list of {value_shape}s" if several else value_shape
-    return (
-        "" if fits else f"the target of {base.relation!r} must be a {expected}, not {target!r:.60}"
-    )
+    if fits:
+        return ""
+    return f"the target of {relation!r} must be a {expected}, not {target!r:.60}"

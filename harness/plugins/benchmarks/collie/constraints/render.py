@@ -16,6 +16,7 @@ from harness.plugins.benchmarks.collie.constraints.check import (
     CheckResult,
     ConstraintFinding,
     Observed,
+    sole,
 )
 from harness.plugins.benchmarks.collie.constraints.grammar import (
     Base,
@@ -25,20 +26,26 @@ from harness.plugins.benchmarks.collie.constraints.grammar import (
     Target,
     Transformation,
 )
-from harness.records import Score
+from harness.records import JsonObject, Score
 from harness.wording import first_few, truncated
 
 LONGEST_REASON = 300  # maximum characters of a score's reason, and of each text in its details
-LONGEST_TEXT, MOST_VALUES = 60, 8
-"""Maximum characters of a string, and maximum items of a list, in a score's details and reason."""
+LONGEST_TEXT = 60  # maximum characters of a string in a score's details and reason
+MOST_VALUES = 8  # maximum items of a list there
 _NUMBER = 9_876_543_210
 """Stands for any number in `_kind`, which replaces it by N. Above 1, so that units are plural."""
 
 AMOUNT = {
-    **{"==": "exactly", "!=": "not exactly", ">=": "at least", "<=": "at most"},
-    **{"<": "less than", ">": "more than"},
+    "==": "exactly",
+    "!=": "not exactly",
+    ">=": "at least",
+    "<=": "at most",
+    "<": "less than",
+    ">": "more than",
 }
-_RELATION = {"==": "to be", "!=": "not to be", "in": "to contain", "not in": "not to contain"}
+_RELATION = {relation: f"to be {amount}" for relation, amount in AMOUNT.items()}
+_RELATION |= {"==": "to be", "!=": "not to be", "in": "to contain", "not in": "not to contain"}
+_CONTAINING = {"in": "containing", "not in": "not containing"}
 _SCOPE = {"all": "all {}s", "any": "at least one {}", "none": "no {}"}
 _WITH_SPACES = ("sentence", "paragraph", "passage")
 """Levels of text that contain spaces. Instructions that count characters mention the spaces."""
@@ -59,19 +66,22 @@ def instruction(specification: grammar.Specification) -> str:
     """Return a prompt that asks for text that satisfies a specification."""
     level = specification.level
     constraint = specification.constraint
+    targets = specification.targets
     start = f"Please generate a {level}"
     if isinstance(constraint, Base):
-        request = f"{start} {clause(constraint, specification.targets)}."
-        spaced = _spaced(constraint, level)
-        return request + (" Include whitespace into your character count." if spaced else "")
+        request = f"{start} {clause(constraint, targets)}."
+        if _spaced(constraint, level):
+            request += " Include whitespace into your character count."
+        return request
     if constraint.logic != "all":
-        return f"{start} {_joined(constraint, specification.targets, level)}."
-    return f"{start}:\n{numbered(_clauses(constraint, specification.targets, level))}"
+        return f"{start} {_joined(constraint, targets, level)}."
+    return f"{start}:\n{numbered(_clauses(constraint, targets, level))}"
 
 
 def numbered(clauses: Iterable[str]) -> str:
     """Return clauses as a numbered list, one per line."""
-    return ";\n".join(f"{number}) {text}" for number, text in enumerate(clauses, start=1)) + "."
+    lines = [f"{number}) {text}" for number, text in enumerate(clauses, start=1)]
+    return ";\n".join(lines) + "."
 
 
 def clause(base: Base, target: Target) -> str:
@@ -88,36 +98,46 @@ def place(base: Base) -> str:
 
 
 def _asked(base: Base, target: Target) -> str:
-    transformation = base.transformation
     nouns = _unit_nouns(base)
-    if base.relation in ("in", "not in"):
+    if base.relation in _CONTAINING:
         return _containing(base, target, nouns) or _whose(base, nouns, target)
     if base.reduction is None:
-        if phrase := _asked_phrase(base, transformation, nouns, target):
+        if phrase := _asked_phrase(base, base.transformation, nouns, target):
             return f"with {phrase}"
-        per_unit = None
         scope = f"each {nouns[0]}"
-        bounds = {grammar.Max: ("<=", "<"), grammar.Min: (">=", ">")}.get(type(transformation), ())
-        if isinstance(transformation, grammar.Max | grammar.Min) and base.relation in bounds:
-            per_unit = transformation.do  # the maximum is at most n if each number is
     else:
-        per_unit = transformation
         scope = _scope(base, nouns[0], target)
-    if isinstance(per_unit, ForEach) and (
-        phrase := _asked_phrase(base, per_unit.do, inside(nouns), target)
-    ):
-        return f"with {scope} having {phrase}"
-    return _whose(base, nouns, target)
+    per_unit = _per_unit(base)
+    phrase = None
+    if isinstance(per_unit, ForEach):
+        phrase = _asked_phrase(base, per_unit.do, inside(nouns), target)
+    if phrase is None:
+        return _whose(base, nouns, target)
+    return f"with {scope} having {phrase}"
+
+
+def _per_unit(base: Base) -> Transformation | None:
+    """Return the operation whose results must all meet the relation, or None if there is none."""
+    match base.transformation, base.relation:
+        case transformation, _ if base.reduction is not None:
+            return transformation
+        case grammar.Max(do=do), "<=" | "<":  # the maximum is at most n if each number is
+            return do
+        case grammar.Min(do=do), ">=" | ">":
+            return do
+    return None
 
 
 def _asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Target) -> str | None:
     """Return a phrase for a count or position, such as "exactly 6 sentences", or None."""
     if isinstance(measured, Count) and base.relation in AMOUNT:
         number = sole(target)
-        plural = not isinstance(number, int) or number > 1
+        is_plural = not isinstance(number, int) or number > 1
         amount = f"{AMOUNT[base.relation]} "
-        phrase = _count_phrase(amount, measured, nouns[0], number, plural)
-        return f"{phrase}, respectively" if several(target) else phrase
+        phrase = _count_phrase(amount, measured, nouns[0], number, is_plural)
+        if several(target):
+            phrase += ", respectively"
+        return phrase
     if isinstance(measured, grammar.Position) and base.relation == "==":
         return _position_phrase(measured, nouns[0], target, "to be")
     return None
@@ -125,31 +145,44 @@ def _asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Ta
 
 def _containing(base: Base, target: Target, nouns: Nouns) -> str | None:
     """Return a phrase for text that units must or must not contain, or None."""
-    if base.transformation not in (grammar.Identity(), ForEach(grammar.Identity())):
+    if base.transformation not in grammar.UNCHANGED:
         return None
-    containing = "containing" if base.relation == "in" else "not containing"
+    containing = _CONTAINING[base.relation]
+    text = quoted(target)
     if base.reduction is None:
-        return f"{containing} the {nouns[0]} {quoted(target)}" if len(nouns) == 1 else None
-    noun = f"the {nouns[1]} " if len(nouns) > 1 else ""
-    return f"with {_scope(base, nouns[0], target)} {containing} {noun}{quoted(target)}"
+        if len(nouns) > 1:
+            return None
+        return f"{containing} the {nouns[0]} {text}"
+    if len(nouns) > 1:
+        text = f"the {nouns[1]} {text}"
+    return f"with {_scope(base, nouns[0], target)} {containing} {text}"
 
 
 def _whose(base: Base, nouns: Nouns, target: Target) -> str:
-    relation = _RELATION.get(base.relation) or f"to be {AMOUNT[base.relation]}"
-    scope = f", in {_scope(base, 'case', target)}," if base.reduction else ""
-    respectively = ", respectively" if base.reduction and several(target) else ""
-    measured = f"{described(base.transformation, nouns)}{scope}"
-    return f"with {measured} {relation} {quoted(target)}{respectively}"
+    relation = f"{_RELATION[base.relation]} {quoted(target)}"
+    measured = described(base.transformation, nouns)
+    if base.reduction is None:
+        return f"with {measured} {relation}"
+    phrase = f"with {measured}, in {_scope(base, 'case', target)}, {relation}"
+    if several(target):
+        phrase += ", respectively"
+    return phrase
 
 
 def _scope(base: Base, noun: str, target: Target) -> str:
     """Return a phrase for the units that a reduction covers, such as "all words"."""
     if base.reduction == "all" and isinstance(target, tuple):
-        return f"{noun}s" if len(target) > 1 else f"a single {noun}"
+        if len(target) > 1:
+            return f"{noun}s"
+        return f"a single {noun}"
     if base.reduction in _SCOPE:
         return _SCOPE[base.reduction].format(noun)
     n = base.reduction_value or 0
-    return f"{base.reduction} {n} {noun}{'s' if n > 1 else ''}"
+    return f"{base.reduction} {n} {_plural(noun, n > 1)}"
+
+
+def _plural(noun: str, is_plural: bool) -> str:
+    return f"{noun}s" if is_plural else noun
 
 
 def _spaced(base: Base, level: Level) -> bool:
@@ -157,28 +190,37 @@ def _spaced(base: Base, level: Level) -> bool:
     counted = base.transformation
     if isinstance(counted, grammar.Max | grammar.Min):
         counted = counted.do
-    is_count = counted == (ForEach(Count()) if base.input_level else Count())
-    container = base.input_level or (base.within[-1].level if base.within else level)
-    return is_count and base.target_level == "character" and container in _WITH_SPACES
+    count: Transformation = Count()
+    container: Level = level
+    if base.input_level:
+        count = ForEach(count)
+        container = base.input_level
+    elif base.within:
+        container = base.within[-1].level
+    return counted == count and base.target_level == "character" and container in _WITH_SPACES
 
 
 def _clauses(tree: grammar.Combination, targets: Target, level: Level) -> Iterator[str]:
     assert isinstance(targets, tuple)  # `read` refuses anything else
     for part, target in zip(tree.constraints, targets, strict=True):
-        if isinstance(part, Base):
-            spaces = " including whitespace" if _spaced(part, level) else ""
-            yield clause(part, target) + spaces
-        else:
+        if not isinstance(part, Base):
             yield f"({_joined(part, target, level)})"
+        elif _spaced(part, level):
+            yield f"{clause(part, target)} including whitespace"
+        else:
+            yield clause(part, target)
 
 
 def _joined(tree: grammar.Combination, targets: Target, level: Level) -> str:
-    return (" or " if tree.logic == "or" else " and ").join(_clauses(tree, targets, level))
+    word = " or " if tree.logic == "or" else " and "
+    return word.join(_clauses(tree, targets, level))
 
 
 def _unit_nouns(base: Base) -> Nouns:
     """Return the nouns for a base constraint's units, the larger unit first."""
-    return (base.input_level, base.target_level) if base.input_level else (base.target_level,)
+    if base.input_level:
+        return (base.input_level, base.target_level)
+    return (base.target_level,)
 
 
 def inside(nouns: Nouns) -> Nouns:
@@ -190,8 +232,10 @@ def described(transformation: Transformation, nouns: Nouns) -> str:
     """Return a noun phrase for a transformation, such as "the last word of each sentence"."""
     noun = nouns[0]
     match transformation:
+        case Count(of=None):
+            return f"the number of {noun}s"
         case Count(of=of):
-            return f"the number of {noun}s" + ("" if of is None else f" {quoted(of)}")
+            return f"the number of {noun}s {quoted(of)}"
         case grammar.Position(index=index):
             if isinstance(index, int):
                 return f"the {ordinal(index)} {noun}"
@@ -209,32 +253,27 @@ def described(transformation: Transformation, nouns: Nouns) -> str:
                 return grammar.measure(name).phrase(f"{noun}s")
 
 
-def _count_phrase(amount: str, count: Count, noun: str, number: Observed, plural: bool) -> str:
+def _count_phrase(amount: str, count: Count, noun: str, number: Observed, is_plural: bool) -> str:
     """Return a phrase for a count, such as "exactly 6 sentences"."""
     if count.of is not None:
         return f"the {noun} {quoted(count.of)} {amount}{quoted(number)} times"
-    return f"{amount}{quoted(number)} {noun}{'s' if plural else ''}"
+    return f"{amount}{quoted(number)} {_plural(noun, is_plural)}"
 
 
 def _position_phrase(position: grammar.Position, noun: str, value: Observed, verb: str) -> str:
     """Return a phrase such as "the 2nd word to be 'x'"; ``verb`` is "to be" or "being"."""
-    if isinstance(position.index, tuple) and len(position.index) > 1:
-        places = ", ".join(map(ordinal, position.index))
+    indices = position.index if isinstance(position.index, tuple) else (position.index,)
+    places = ", ".join(map(ordinal, indices))
+    if len(indices) > 1:
         return f"the {places} {noun}s {verb} {quoted(value)} respectively"
-    index = position.index if isinstance(position.index, int) else position.index[0]
-    # A list is always "to be", even in feedback, which otherwise says "being".
-    tail = f"to be {quoted(value)}, respectively" if several(value) else f"{verb} {quoted(value)}"
-    return f"the {ordinal(index)} {noun} {tail}"
+    if several(value):  # always "to be", even in feedback, which otherwise says "being"
+        return f"the {places} {noun} to be {quoted(value)}, respectively"
+    return f"the {places} {noun} {verb} {quoted(value)}"
 
 
 def several(value: Observed) -> bool:
     """Return whether a value is a list of more than one item."""
     return isinstance(value, tuple) and len(value) > 1
-
-
-def sole(value: Observed) -> Observed:
-    """Return the item of a one-item list, or else the value itself."""
-    return value[0] if isinstance(value, tuple) and len(value) == 1 else value
 
 
 def quoted(value: Observed) -> str:
@@ -243,7 +282,9 @@ def quoted(value: Observed) -> str:
         return ", ".join(map(quoted, value))
     if isinstance(value, int):
         return str(value)
-    return f"'{value}'" if value is not None else "'(empty)'"
+    if value is None:
+        return "'(empty)'"
+    return f"'{value}'"
 
 
 def ordinal(index: int) -> str:
@@ -253,8 +294,9 @@ def ordinal(index: int) -> str:
     if index < 0:
         return f"{ordinal(-index - 1)} to last"
     number = index + 1
-    last = 0 if number % 100 in (11, 12, 13) else number % 10
-    suffix = {1: "st", 2: "nd", 3: "rd"}.get(last, "th")
+    suffix = "th"
+    if number % 100 not in (11, 12, 13):
+        suffix = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, suffix)
     return f"{number}{suffix}"
 
 
@@ -263,15 +305,16 @@ def feedback(specification: grammar.Specification, result: CheckResult) -> str:
     level = specification.level
     constraint = specification.constraint
     if result.passed:
-        # Quirk: the recorded feedback on para01 calls the paragraph a sentence.
-        noun = "sentence" if (level, constraint) == ("paragraph", _PARA01) else level
+        noun: str = level
+        if (level, constraint) == ("paragraph", _PARA01):
+            noun = "sentence"  # Quirk: the recorded feedback on para01 calls the paragraph so.
         return f"The generated {noun} satisfies all constraints."
-    findings = result.findings
-    clauses = [
-        _missing(finding) or _observed(finding, specification) + place(finding.base)
-        for finding in findings
-    ]
-    joined = f" {clauses[0]}." if isinstance(constraint, Base) else f":\n{numbered(clauses)}"
+    clauses = []
+    for finding in result.findings:
+        clauses.append(_missing(finding) or _observed(finding, specification))
+    joined = f" {clauses[0]}."
+    if not isinstance(constraint, Base):
+        joined = f":\n{numbered(clauses)}"
     request = instruction(specification).removeprefix("Please ").removesuffix(".")
     return f"Your task is to {request}.\nHowever, you just generated a {level}{joined}"
 
@@ -291,23 +334,27 @@ def _observed(finding: ConstraintFinding, specification: grammar.Specification) 
     observed = finding.observed
     measured = base.transformation
     nouns = _unit_nouns(base)
+    if base.input_level is None and measured in grammar.UNCHANGED:
+        return f"containing the {nouns[0]} {quoted(observed)}{place(base)}"
+    phrase = f"{described(measured, nouns)} being {quoted(observed)}"
     having = ""
-    if base.input_level is None and measured in (ForEach(grammar.Identity()), grammar.Identity()):
-        return f"containing the {nouns[0]} {quoted(observed)}"
     if base.reduction is not None and isinstance(measured, ForEach):
-        having = f"{'some ' if base.reduction == 'all' else ''}{nouns[0]}s having "
+        having = f"{nouns[0]}s having "
+        if base.reduction == "all":
+            having = f"some {having}"
         measured = measured.do
         nouns = inside(nouns)
     if base.reduction is None or having:
         if isinstance(measured, Count):
             worst = _worst(base, sole(observed))
             # Quirk: plural and singular are swapped.
-            return f"with {having}{_count_phrase('', measured, nouns[0], worst, worst == 1)}"
-        if isinstance(measured, grammar.Position):
+            phrase = _count_phrase("", measured, nouns[0], worst, worst == 1)
+            phrase = f"{having}{phrase}"
+        elif isinstance(measured, grammar.Position):
             # Quirk: if nothing was observed, all targets are listed.
             value = observed or specification.targets
-            return f"with {having}{_position_phrase(measured, nouns[0], value, 'being')}"
-    return f"with {described(base.transformation, _unit_nouns(base))} being {quoted(observed)}"
+            phrase = f"{having}{_position_phrase(measured, nouns[0], value, 'being')}"
+    return f"with {phrase}{place(base)}"
 
 
 def _worst(base: Base, counts: Observed) -> Observed:
@@ -321,16 +368,28 @@ def _worst(base: Base, counts: Observed) -> Observed:
 
 def score(result: CheckResult) -> Score:
     """Return a score of True or False, with the verdict on each base constraint in its details."""
-    reasons = ["" if finding.passed else reason(finding) for finding in result.findings]
-    why = "" if result.passed else truncated("; ".join(filter(None, reasons)), LONGEST_REASON)
-    details = {"constraints": list(map(_details, result.findings, reasons))}
-    return Score(result.passed, result.passed, why, details)
+    constraints = []
+    reasons = []
+    for finding in result.findings:
+        details = _details(finding)
+        if not finding.passed:
+            reasons.append(reason(finding))
+            details["reason"] = reasons[-1][:LONGEST_REASON]
+        constraints.append(details)
+    why = ""
+    if not result.passed:
+        why = truncated("; ".join(reasons), LONGEST_REASON)
+    return Score(result.passed, result.passed, why, {"constraints": constraints})
 
 
 def reason(finding: ConstraintFinding) -> str:
     """Return a short reason why the finding's base constraint failed, such as "98 of 100 words"."""
+    if missing := _missing(finding):
+        return missing
     where = place(finding.base).strip()
-    return _missing(finding) or (f"{where}: " if where else "") + _reason(finding)
+    if where:
+        return f"{where}: {_reason(finding)}"
+    return _reason(finding)
 
 
 def _reason(finding: ConstraintFinding) -> str:
@@ -340,28 +399,38 @@ def _reason(finding: ConstraintFinding) -> str:
     transformation = base.transformation
     nouns = _unit_nouns(base)
     if base.reduction is not None and isinstance(observed, tuple):
-        met_each = check.outcomes(base, observed, target)
-        if met_each is None:
-            n_expected = len(target) if isinstance(target, tuple) else 1
-            return f"{len(observed)} of {n_expected} {nouns[0]}s"
-        met = f"{sum(met_each)} of {len(met_each)} {nouns[0]}s"
-        if not isinstance(transformation, ForEach):
-            return f"{met} as asked"
-        measured = (transformation.do, inside(nouns))
-        phrase = None
-        if not isinstance(target, tuple):
-            phrase = _asked_phrase(base, *measured, target)
-        return f"{met} have {phrase or f'{described(*measured)} as asked'}"
-    if base.relation in ("in", "not in"):
-        parts = target if isinstance(target, tuple) else (target,)
-        contained = tuple(part for part in parts if check.holds("in", observed, part))
-        if base.relation == "not in":
-            return f"contains {_value_text(contained)}"
-        return f"lacks {_value_text(tuple(part for part in parts if part not in contained))}"
-    if isinstance(transformation, Count) and transformation.of is None and base.relation in AMOUNT:
-        amount = "" if base.relation == "==" else f"{AMOUNT[base.relation]} "
-        return f"{quoted(observed)} of {amount}{quoted(target)} {nouns[0]}s"
+        return _reduction_reason(base, observed, target)
+    if base.relation in _CONTAINING:
+        # What the text should contain but does not, or the other way round.
+        wrong = []
+        for part in grammar.listed(target):
+            if not check.holds(base.relation, observed, part):
+                wrong.append(part)
+        verb = "lacks" if base.relation == "in" else "contains"
+        return f"{verb} {_value_text(tuple(wrong))}"
+    if transformation == Count():
+        amount = quoted(target)
+        if base.relation != "==":
+            amount = f"{AMOUNT[base.relation]} {amount}"
+        return f"{quoted(observed)} of {amount} {nouns[0]}s"
     return f"{described(transformation, nouns)}: {_value_text(observed)}, not {_value_text(target)}"
+
+
+def _reduction_reason(base: Base, observed: tuple[Observed, ...], target: Target) -> str:
+    nouns = _unit_nouns(base)
+    met_each = check.outcomes(base, observed, target)
+    if met_each is None:
+        return f"{len(observed)} of {len(grammar.listed(target))} {nouns[0]}s"
+    met = f"{sum(met_each)} of {len(met_each)} {nouns[0]}s"
+    if not isinstance(base.transformation, ForEach):
+        return f"{met} as asked"
+    measured = base.transformation.do
+    phrase = None
+    if not isinstance(target, tuple):
+        phrase = _asked_phrase(base, measured, inside(nouns), target)
+    if phrase is None:
+        phrase = f"{described(measured, inside(nouns))} as asked"
+    return f"{met} have {phrase}"
 
 
 @lru_cache(maxsize=4096)  # few kinds per data set, needed for every answer
@@ -376,21 +445,21 @@ def _left_out(base: Base, target: Target) -> Target:
     measured = base.transformation
     if isinstance(measured, ForEach):
         measured = measured.do
-    several = isinstance(measured, grammar.Position) and isinstance(measured.index, tuple)
-    # Several positions have one value each; any other list may have any length.
-    return tuple(_left_out(base, part) for part in (target if several else target[:2]))
+    if not isinstance(measured, grammar.Position) or isinstance(measured.index, int):
+        # Several positions have one value each; any other list may have any length.
+        target = target[:2]
+    return tuple(_left_out(base, part) for part in target)
 
 
-def _details(finding: ConstraintFinding, why: str) -> dict[str, Any]:
+def _details(finding: ConstraintFinding) -> JsonObject:
     left_out = _left_out(finding.base, finding.target)
-    details = {
+    return {
         "constraint": truncated(clause(finding.base, finding.target), LONGEST_REASON),
         "kind": truncated(_kind(finding.base, left_out), LONGEST_REASON),
         "passed": finding.passed,
         "observed": _compact(finding.observed),
         "target": _compact(finding.target),
     }
-    return details | {"reason": why[:LONGEST_REASON]} if why else details
 
 
 def _compact(value: Observed) -> Any:
@@ -400,7 +469,9 @@ def _compact(value: Observed) -> Any:
     if not isinstance(value, tuple):
         return value
     parts = [_compact(part) for part in value[:MOST_VALUES]]
-    return [*parts, f"… {len(value) - MOST_VALUES} more"] if len(value) > MOST_VALUES else parts
+    if len(value) > MOST_VALUES:
+        parts.append(f"… {len(value) - MOST_VALUES} more")
+    return parts
 
 
 def _value_text(value: Observed) -> str:
@@ -408,4 +479,6 @@ def _value_text(value: Observed) -> str:
         return first_few([_value_text(part) for part in value], MOST_VALUES)
     if value is None:
         return "none"
-    return quoted(truncated(value, LONGEST_TEXT) if isinstance(value, str) else value)
+    if isinstance(value, str):
+        value = truncated(value, LONGEST_TEXT)
+    return quoted(value)

@@ -76,8 +76,12 @@ def locate(
         node = None if pointer is None else root.at(pointer)
     except (UnparseableDocument, ValueError, RecursionError):
         return None
-    if node is None or format != "xml":
-        return (node.start, node.end) if node else None
+    if node is None:
+        return None
+    if format != "xml":
+        return node.start, node.end
     source = text.strip().encode()
     head = len(text) - len(text.lstrip())
-    return tuple(head + len(source[:offset].decode()) for offset in (node.start, node.end))  # type: ignore[return-value]
+    start = len(source[: node.start].decode())
+    end = len(source[: node.end].decode())
+    return head + start, head + end

@@ -41,8 +41,10 @@ ALL = frozenset(_PYTHON_TYPES)  # names of the JSON types; integers are numbers
 
 def type_of(value: Any) -> str:
     """Return a value's JSON Schema type ("number" for integers), or else its Python type."""
-    names = (name for name, kind in _PYTHON_TYPES.items() if isinstance(value, kind))
-    return next(names, type(value).__name__)
+    for name, python_type in _PYTHON_TYPES.items():
+        if isinstance(value, python_type):
+            return name
+    return type(value).__name__
 
 
 def root_type_violated(value: Any, schema: Any) -> bool:
@@ -50,8 +52,12 @@ def root_type_violated(value: Any, schema: Any) -> bool:
     allowed = schema.get("type") if isinstance(schema, dict) else None
     if allowed is None:
         return False
-    names = allowed if isinstance(allowed, (list, tuple)) else [allowed]
-    return type_of(value) not in {"number" if name == "integer" else name for name in names}
+    if not isinstance(allowed, (list, tuple)):
+        allowed = [allowed]
+    names = set(allowed)
+    if "integer" in names:
+        names.add("number")
+    return type_of(value) not in names
 
 
 def json_number(text: str) -> Number | None:
@@ -100,11 +106,14 @@ class Node:
         if not path:
             return self
         token, *rest = path
+        child = None
         if self.items is not None and _INDEX.fullmatch(token):
-            child = self.items[int(token)] if int(token) < len(self.items) else None
-        else:  # pointers are `encodable`, keys need not be
-            members = reversed((self.members or {}).items())
-            child = next((node for key, node in members if token in (key, encodable(key))), None)
+            if int(token) < len(self.items):
+                child = self.items[int(token)]
+        else:  # pointers are `encodable`, keys need not be; of equal ones, the last counts
+            for key, node in (self.members or {}).items():
+                if token in (key, encodable(key)):
+                    child = node
         return child.at(rest) if child else None
 
 
@@ -176,5 +185,8 @@ def _node(token: re.Match[str], tokens: Iterator[re.Match[str]], depth: int) -> 
         elif token[0] != ",":
             items.append(_node(token, tokens, depth + 1))
     node.end = token.end()
-    node.items, node.members = (None, members) if opening == "{" else (items, None)
+    if opening == "{":
+        node.members = members
+    else:
+        node.items = items
     return node

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -26,11 +26,19 @@ from harness.plugins.benchmarks.concodeeval.documents.json_text import (
     type_of,
     written,
 )
+from harness.records import JsonObject
 from harness.scoring.validators import limits
 from harness.scoring.validators.limits import UnparseableDocument, pointer, resolve
 
-TYPES = {"dict": "object", "list": "array", "str": "string", "int": "integer", "float": "number"}
-TYPES |= {"bool": "boolean", "null": "null"}
+TYPES = {
+    "dict": "object",
+    "list": "array",
+    "str": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "null": "null",
+}
 """The accepted values of ``type`` (json2xml's), with JSON Schema's names for them."""
 _TYPES = TYPES | {name: name for name in TYPES.values()}
 _NAME = re.compile(r"(?![xX][mM][lL])[A-Za-z_][A-Za-z0-9_.-]*")
@@ -132,52 +140,62 @@ def read_as_paper(text: str) -> Any:
 
 def _value(element: _Element, expected: Expected) -> Any:
     declared = _declared(element)
-    kind = _undeclared(element, expected) if declared is None else declared
+    kind = declared or _undeclared(element, expected)
     children = element.children
     text = element.text
     tag = f"<{element.name[:60]}>"
-    if kind in ("object", "array") and (words := text.strip()):
+    words = text.strip()
+    if kind in ("object", "array") and words:
         raise _wrong(element, f"{tag} has text ({words[:40]!r}) where only elements may be")
     if kind == "object":
-        members: dict[str, Any] = {}
+        members: JsonObject = {}
         for child in children:
             if child.key in members:
                 raise _wrong(child, f"the member {child.key[:60]!r} occurs twice")
             members[child.key] = _value(child, expected.member(child.key))
         return members
     if kind == "array":
-        for child in children:
+        items = []
+        for index, child in enumerate(children):
             if child.name != "item":
                 raise _wrong(child, f"a list's member is <item>, not <{child.name[:60]}>")
-        return [_value(child, expected.item(index)) for index, child in enumerate(children)]
+            items.append(_value(child, expected.item(index)))
+        return items
     if children:
         raise _wrong(element, f"{tag} is of type {kind}, but contains elements")
     if declared is None:
-        return scalar(text.strip(), expected)
-    return text if kind == "string" else _typed(element, kind)
+        return scalar(words, expected)
+    if kind == "string":
+        return text
+    return _typed(element, kind)
 
 
 def _declared(element: _Element) -> str | None:
     for name in element.attributes:
-        used = name == "type" or (name == "name" and element.name == "key")
-        if not used and not _IGNORED.fullmatch(name):
+        is_key = name == "name" and element.name == "key"
+        if name != "type" and not is_key and not _IGNORED.fullmatch(name):
             raise _wrong(element, f"the attribute {name[:60]!r} is not allowed in a value")
-    if (kind := element.attributes.get("type")) is None or kind in _TYPES:
-        return _TYPES.get(kind or "")
-    names = ", ".join(TYPES)
-    raise _wrong(element, f'type="{kind[:60]}" is not one of {names}')
+    kind = element.attributes.get("type")
+    if kind is None:
+        return None
+    if kind not in _TYPES:
+        raise _wrong(element, f'type="{kind[:60]}" is not one of {", ".join(TYPES)}')
+    return _TYPES[kind]
 
 
 def _undeclared(element: _Element, expected: Expected) -> str:
     """Return the kind of an element without ``type``: "object", "array" or "text"."""
     types = expected.types
     if element.children:
-        items = all(child.name == "item" for child in element.children)
+        if "array" not in types or any(child.name != "item" for child in element.children):
+            return "object"
         has_property = any("item" in _properties(schema) for schema in expected.schemas)
-        return "array" if items and "array" in types and not has_property else "object"
-    if element.text.strip() or types & {"null", "string"}:
-        return "text"
-    return next((kind for kind in ("object", "array") if kind in types), "text")
+        return "object" if has_property else "array"
+    if not element.text.strip() and not types & {"null", "string"}:
+        for kind in ("object", "array"):
+            if kind in types:
+                return kind
+    return "text"
 
 
 def _typed(element: _Element, kind: str) -> Any:
@@ -186,9 +204,10 @@ def _typed(element: _Element, kind: str) -> Any:
         return None
     if kind == "boolean" and text in ("true", "false"):
         return text == "true"
-    number = json_number(text) if kind in ("integer", "number") else None
-    if number is not None and (kind == "number" or isinstance(number, int)):
-        return number
+    if kind in ("integer", "number"):
+        number = json_number(text)
+        if isinstance(number, int) or (number is not None and kind == "number"):
+            return number
     raise _wrong(element, f"{text[:60]!r} is not of type {kind}")
 
 
@@ -218,7 +237,7 @@ class Expected:
     @property
     def types(self) -> frozenset[str]:
         """The types that all subschemas allow or, if they have none in common, that any allows."""
-        type_sets = [types for schema in self.schemas if (types := _types(schema))] or [ALL]
+        type_sets = list(filter(None, map(_types, self.schemas))) or [ALL]
         common = frozenset.intersection(*type_sets)
         return common or frozenset().union(*type_sets)
 
@@ -248,19 +267,30 @@ class Expected:
         return Expected(schemas, self.root)
 
 
+_WORDS = {"": None, "null": None, "true": True, "false": False}
+
+
 def scalar(text: str, expected: Expected) -> Any:
     """Return an element's text as a constant of the schema, an expected type, or else unchanged."""
-    words = {"": None, "null": None, "true": True, "false": False}
-    readings: list[Any] = [words[text]] if text in words else []
-    readings += [reading for reading in (json_number(text), text) if reading is not None]
-    allowed = [value for value in readings if type_of(value) in expected.types] or [text]
-    constants = [
-        (type(constant), constant) for schema in expected.schemas for constant in _constants(schema)
-    ]
-    return next((value for value in allowed if (type(value), value) in constants), allowed[0])
+    readings: list[Any] = []
+    if text in _WORDS:
+        readings.append(_WORDS[text])
+    number = json_number(text)
+    if number is not None:
+        readings.append(number)
+    readings.append(text)
+    types = expected.types
+    allowed = [value for value in readings if type_of(value) in types] or [text]
+    constants = []
+    for schema in expected.schemas:
+        constants += [(type(constant), constant) for constant in _constants(schema)]
+    for value in allowed:
+        if (type(value), value) in constants:
+            return value
+    return allowed[0]
 
 
-def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
+def _flat(schemas: list[Any], root: Any) -> Iterator[JsonObject]:
     """Yield each schema that is an object, and those that it combines or refers to."""
     waiting = schemas[::-1]
     seen = set()
@@ -281,11 +311,12 @@ def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
                 waiting.extend(reversed(schema[keyword]))
 
 
-def _types(schema: dict[str, Any]) -> frozenset[str]:
+def _types(schema: JsonObject) -> frozenset[str]:
     declared = schema.get("type")
-    if isinstance(declared, (str, list)):
-        names = [declared] if isinstance(declared, str) else declared
-        return ALL & {"number" if name == "integer" else str(name) for name in names}
+    if isinstance(declared, str):
+        declared = [declared]
+    if isinstance(declared, list):
+        return ALL & {"number" if name == "integer" else str(name) for name in declared}
     if "const" in schema:
         return frozenset({type_of(schema["const"])})
     if isinstance(schema.get("enum"), list):
@@ -293,13 +324,16 @@ def _types(schema: dict[str, Any]) -> frozenset[str]:
     return frozenset(kind for kind, words in _APPLIES_TO.items() if schema.keys() & words)
 
 
-def _constants(schema: dict[str, Any]) -> list[Any]:
-    listed = schema.get("enum")
-    first = [schema["const"]] if "const" in schema else []
-    return first + listed if isinstance(listed, list) else first
+def _constants(schema: JsonObject) -> list[Any]:
+    constants = []
+    if "const" in schema:
+        constants.append(schema["const"])
+    if isinstance(schema.get("enum"), list):
+        constants += schema["enum"]
+    return constants
 
 
-def _properties(schema: dict[str, Any]) -> dict[str, Any]:
+def _properties(schema: JsonObject) -> JsonObject:
     properties = schema.get("properties")
     return properties if isinstance(properties, dict) else {}
 
@@ -321,16 +355,21 @@ def tree(text: str, *, paper: bool) -> Node:
 
 def _as_value(element: _Element) -> Node:
     """Return an element's node, with items of a possible list and members of a possible object."""
-    children = [_as_value(child) for child in element.children]
     node = Node(element.start, element.end)
+    items = []
+    members = {}
+    times = Counter(child.key for child in element.children)
+    for child in element.children:
+        below = _as_value(child)
+        items.append(below)
+        if times[child.key] == 1:
+            members[child.key] = below
     kind = _TYPES.get(element.attributes.get("type", ""))
     # Element names cannot begin with a digit; an object has the key "0" as <key name="0">.
     if kind != "object" and all(child.name == "item" for child in element.children):
-        node.items = children
+        node.items = items
     if kind != "array":
-        times = Counter(child.key for child in element.children)
-        pairs = zip(element.children, children, strict=True)
-        node.members = {child.key: below for child, below in pairs if times[child.key] == 1}
+        node.members = members
     return node
 
 
@@ -342,8 +381,9 @@ def _as_paper(element: _Element) -> Node:
     for child in element.children:
         siblings.setdefault(child.name, []).append(_as_paper(child))
     for name, nodes in siblings.items():
-        several = Node(nodes[0].start, nodes[-1].end, items=nodes)
-        members[name] = several if len(nodes) > 1 else nodes[0]
+        members[name] = nodes[0]
+        if len(nodes) > 1:
+            members[name] = Node(nodes[0].start, nodes[-1].end, items=nodes)
     # Without attributes and children, the text is the element's value itself.
     if members and element.text.strip():
         members["#text"] = node
@@ -354,8 +394,15 @@ DECLARATION = '<?xml version="1.0" ?>'
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # Parsers turn carriage returns into line feeds, and both into blanks in attributes.
 _ESCAPES = str.maketrans(
-    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
-    | {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"}
+    {
+        "&": "&amp;",
+        "<": "&lt;",
+        ">": "&gt;",
+        '"': "&quot;",
+        "\r": "&#13;",
+        "\n": "&#10;",
+        "\t": "&#9;",
+    }
 )
 
 
@@ -366,57 +413,76 @@ def write(value: Any) -> str:
         UnparseableDocument: If a string has a character that XML cannot contain.
     """
     # The paper's root has no type; it gets one if it would otherwise be misread.
-    clear = isinstance(value, dict) and value and list(value) != ["item"]
-    kind = "" if clear else f' type="{_type(value)}"'
-    return "\n".join([DECLARATION, *lines("all", f"all{kind}", value, ())]) + "\n"
+    opening = "all"
+    if not isinstance(value, dict) or not value or list(value) == ["item"]:
+        opening = f'all type="{_type(value)}"'
+    lines = XmlWriter().lines("all", opening, value, ())
+    return "\n".join([DECLARATION, *lines]) + "\n"
 
 
-def _quoted(text: str) -> str:
-    return f'"{text.translate(_ESCAPES)}"'
+class XmlWriter:
+    """Writes values as elements. Subclasses may escape and mark texts in another way."""
+
+    def escaped(self, text: str) -> str:
+        """Return what the text of an element is written as."""
+        return text.translate(_ESCAPES)
+
+    def quoted(self, text: str) -> str:
+        """Return what the value of an attribute is written as, with quotes."""
+        return f'"{text.translate(_ESCAPES)}"'
+
+    def marked(self, text: str, path: Sequence[str | int]) -> str:
+        """Return what the start tag of the value at a path begins with, given its plain form."""
+        return text
+
+    def lines(
+        self, name: str, opening: str, value: Any, path: tuple[str | int, ...]
+    ) -> Iterator[str]:
+        """Yield the lines of an element, whose start tag begins with ``opening``."""
+        indent = "    " * len(path)
+        if isinstance(value, (dict, list, tuple)) and value:
+            yield f"{indent}<{opening}>"
+            members = value.items() if isinstance(value, dict) else enumerate(value)
+            for key, member in members:
+                below = (*path, key)
+                tag: str = "item" if isinstance(key, int) else key
+                start = tag
+                if not _NAME.fullmatch(tag):
+                    start = f"key name={self.quoted(_allowed(tag, below))}"
+                    tag = "key"
+                start = f'{self.marked(start, below)} type="{_type(member)}"'
+                yield from self.lines(tag, start, member, below)
+            yield f"{indent}</{name}>"
+            return
+        text = ""
+        if isinstance(value, str):
+            text = self.escaped(_allowed(value, path))
+        elif isinstance(value, bool):
+            text = str(value).lower()
+        elif isinstance(value, (int, float, Decimal)):
+            text = written(value)
+        if text:
+            yield f"{indent}<{opening}>{text}</{name}>"
+        else:
+            yield f"{indent}<{opening}/>"
 
 
-def lines(
-    name: str,
-    opening: str,
-    value: Any,
-    path: tuple[str | int, ...],
-    escaped: Callable[[str], str] = lambda text: text.translate(_ESCAPES),
-    quoted: Callable[[str], str] = _quoted,
-    marked: Callable[[str, Sequence[str | int]], str] = lambda text, path: text,
-) -> Iterator[str]:
-    """Yield the lines of an element, whose start tag begins with ``opening``.
-
-    ``escaped`` and ``quoted`` write texts and the values of attributes, and ``marked`` what the
-    start tag of the value at a path begins with.
-    """
-    indent = "    " * len(path)
-    if isinstance(value, (dict, list, tuple)) and value:
-        yield f"{indent}<{opening}>"
-        for key, member in value.items() if isinstance(value, dict) else enumerate(value):
-            below = (*path, key)
-            tag: str = "item" if isinstance(key, int) else key
-            start = tag
-            if not _NAME.fullmatch(tag):
-                start = f"key name={quoted(_allowed(tag, below))}"
-                tag = "key"
-            start = f'{marked(start, below)} type="{_type(member)}"'
-            yield from lines(tag, start, member, below, escaped, quoted, marked)
-        yield f"{indent}</{name}>"
-        return
-    text = ""
-    if isinstance(value, str):
-        text = escaped(_allowed(value, path))
-    elif isinstance(value, bool):
-        text = str(value).lower()
-    elif isinstance(value, (int, float, Decimal)):
-        text = written(value)
-    yield f"{indent}<{opening}>{text}</{name}>" if text else f"{indent}<{opening}/>"
+_NAMES: dict[type, str] = {  # of the types in ``type``; booleans come before integers
+    dict: "dict",
+    list: "list",
+    tuple: "list",
+    bool: "bool",
+    str: "str",
+    int: "int",
+    type(None): "null",
+}
 
 
 def _type(value: Any) -> str:
-    kinds = {dict: "dict", list: "list", tuple: "list", bool: "bool", str: "str", int: "int"}
-    names = (name for kind, name in kinds.items() if isinstance(value, kind))
-    return next(names, "null" if value is None else "float")
+    for python_type, name in _NAMES.items():
+        if isinstance(value, python_type):
+            return name
+    return "float"
 
 
 def _allowed(text: str, path: Sequence[str | int]) -> str:

@@ -19,7 +19,6 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import chain
 from typing import Any
 
 import yaml
@@ -104,7 +103,8 @@ class _Reader:
         # libyaml does not count a byte order mark.
         self.shift = int(text.startswith("\ufeff") and loader is not yaml.SafeLoader)
         self.anchors: dict[str, _Node | None] = {}  # None while being built
-        self.nodes = self.characters = 0
+        self.nodes = 0
+        self.characters = 0
         self.constructor: Any = yaml.SafeLoader("")
 
     def document(self) -> _Node:
@@ -125,19 +125,23 @@ class _Reader:
             self.grow(1, node.characters, depth)
             node.value = event if self.paper else _scalar(event)
         else:
-            before = self.nodes, self.characters
+            nodes_before = self.nodes
+            characters_before = self.characters
             self.grow(1, 0, depth + 1)
             is_list = isinstance(event, yaml.SequenceStartEvent)
-            tags = None, "!", _TAG + ("seq" if is_list else "map")
-            if not self.paper and event.tag not in tags:
+            own_tag = _TAG + ("seq" if is_list else "map")
+            if not self.paper and event.tag not in (None, "!", own_tag):
                 raise _unknown_tag(event)
-            children, end = (self.items if is_list else self.members)(node, depth + 1)
-            # In block style the parser sees the end only where the next value begins.
-            in_block = children and not event.flow_style
-            node.end = children[-1].end if in_block else end.end_mark.index + self.shift
-            node.nodes = self.nodes - before[0]
-            node.characters = self.characters - before[1]
-            node.height = 1 + max((child.height for child in children), default=0)
+            fill = self.items if is_list else self.members
+            children, end = fill(node, depth + 1)
+            node.end = end.end_mark.index + self.shift
+            if children and not event.flow_style:
+                # In block style the parser sees the end only where the next value begins.
+                node.end = children[-1].end
+            node.nodes = self.nodes - nodes_before
+            node.characters = self.characters - characters_before
+            heights = [child.height for child in children]
+            node.height = 1 + max(heights, default=0)
         if event.anchor is not None:
             self.anchors[event.anchor] = node
         return node
@@ -181,8 +185,7 @@ class _Reader:
             key = self.node(event, depth)
             value = self.node(next(self.events), depth)
             children += [key, value]
-            is_scalar = isinstance(event, yaml.ScalarEvent)
-            if is_scalar and (event.value, event.tag, event.implicit[0]) == ("<<", None, True):
+            if _is_merge_key(event):
                 merged = [value] if value.items is None else value.items
                 if self.paper:
                     bases.extend(reversed(merged))
@@ -194,16 +197,20 @@ class _Reader:
                 if name in direct and not self.paper:
                     raise _wrong(f"the key {name[:60]!r} occurs twice in one mapping", event)
                 direct[name] = value
-        node.members = dict(
-            chain(*((base.members or {}).items() for base in bases), direct.items())
-        )
-        node.value = {name: member.value for name, member in node.members.items()}  # type: ignore[attr-defined]
+        members: dict[str, Any] = {}
+        for base in bases:
+            members |= base.members or {}
+        members |= direct
+        node.members = members
+        node.value = {name: member.value for name, member in members.items()}
         return children, event
 
     def name(self, key: _Node, event: Any) -> str | None:
         """Return a key as a string, or None if ``yaml.safe_load`` refuses it in paper mode."""
         if not self.paper:
-            name = event.value if isinstance(event, yaml.ScalarEvent) else key.value
+            name = key.value
+            if isinstance(event, yaml.ScalarEvent):
+                name = event.value
             if not isinstance(name, str):
                 raise _wrong("a key is not text", event)
             return name
@@ -217,6 +224,12 @@ class _Reader:
             return str(self.constructor.construct_object(yaml.ScalarNode(tag, scalar.value)))
         except Exception:  # a date of month 13: safe_load has not read the document
             return None
+
+
+def _is_merge_key(event: Any) -> bool:
+    if not isinstance(event, yaml.ScalarEvent):
+        return False
+    return bool(event.value == "<<" and event.tag is None and event.implicit[0])
 
 
 def _events(text: str, loader: Any) -> Iterator[Any]:
@@ -245,10 +258,11 @@ def _events(text: str, loader: Any) -> Iterator[Any]:
 
 def _wrong(problem: str, source: Any) -> UnparseableDocument:
     """Return an error with the line and column, if any, of an event or a YAML error."""
-    names = ("problem_mark", "context_mark", "start_mark")
-    mark = next(filter(None, (getattr(source, name, None) for name in names)), None)
-    where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
-    return UnparseableDocument(f"{problem}{where}")
+    for name in ("problem_mark", "context_mark", "start_mark"):
+        if mark := getattr(source, name, None):
+            place = f"line {mark.line + 1}, column {mark.column + 1}"
+            return UnparseableDocument(f"{problem} ({place})")
+    return UnparseableDocument(problem)
 
 
 def _plain(text: str) -> Any:
@@ -269,16 +283,17 @@ def _plain(text: str) -> Any:
 def _scalar(event: Any) -> Any:
     text: str = event.value
     kind = (event.tag or _TAG).removeprefix(_TAG)
-    if not kind:
-        return _plain(text) if event.implicit[0] else text
-    if kind in ("str", "!"):
+    is_quoted = not kind and not event.implicit[0]
+    if is_quoted or kind in ("str", "!"):
         return text
-    if kind not in _TYPES:
+    if kind and kind not in _TYPES:
         raise _unknown_tag(event)
     value = _plain(text)
-    if type(value) not in _TYPES[kind]:
+    if kind and type(value) not in _TYPES[kind]:
         raise _wrong(f"{text[:60]!r} is not of type {kind}", event)
-    return float(value) if kind == "float" and type(value) is int and abs(value) < 2**53 else value
+    if kind == "float" and type(value) is int and abs(value) < 2**53:
+        return float(value)
+    return value
 
 
 _TYPES = {"null": (type(None),), "bool": (bool,), "int": (int,), "float": (int, float, Decimal)}
@@ -308,9 +323,11 @@ class _Dumper(yaml.SafeDumper):
     def represent_number(self, value: float | Decimal) -> Any:
         """Write 1e5 as 1.0e+5, which is a number in YAML 1.1, too."""
         mantissa, e, exponent = written(value).lower().partition("e")
-        point = "" if "." in mantissa else ".0"
-        sign = "+" if e and exponent[0] not in "+-" else ""
-        return self.represent_scalar(_TAG + "float", f"{mantissa}{point}{e}{sign}{exponent}")
+        if "." not in mantissa:
+            mantissa += ".0"
+        if e and exponent[0] not in "+-":
+            exponent = f"+{exponent}"
+        return self.represent_scalar(_TAG + "float", f"{mantissa}{e}{exponent}")
 
     def represent_text(self, value: str) -> Any:
         style = '"' if _ESCAPED.search(value) else None

@@ -9,6 +9,7 @@ import string
 import unicodedata
 from calendar import monthrange
 from collections import Counter
+from collections.abc import Sequence
 from io import StringIO
 from itertools import dropwhile, pairwise
 
@@ -20,11 +21,13 @@ from harness.plugins.benchmarks.ifeval.instructions import (
     Checks,
     NotFollowed,
     bare,
+    present,
     require,
     require_count,
     require_none,
     require_relation,
     sentences,
+    shown,
     tokens,
     unpunctuated,
 )
@@ -87,7 +90,11 @@ def options(text: str, options: str) -> None:
 
     Case and surrounding punctuation are ignored, except for options such as ``a), b), c)``.
     """
-    separator = next((sign for sign in ("/", "or") if sign in options), ",")
+    separator = ","
+    if "/" in options:
+        separator = "/"
+    elif "or" in options:
+        separator = "or"
     allowed = [option.strip() for option in options.split(separator)]
     answer = text
     if not _LETTERED.match(options):  # options like ``a), b), c)`` must be given exactly
@@ -100,20 +107,19 @@ def options(text: str, options: str) -> None:
 def newline(text: str) -> None:
     """Check that each word is on a separate line."""
     text = unpunctuated(text).strip()
-    lines = sum(map(bool, text.split("\n")))
-    count = len(text.split())
-    require(lines == count, f"{count:,} words on {lines:,} lines")
+    n_lines = len(list(filter(None, text.split("\n"))))
+    n_words = len(text.split())
+    require(n_lines == n_words, f"{n_words:,} words on {n_lines:,} lines")
 
 
 @CHECKS("format:emoji")
 def emoji(text: str) -> None:
     """Check that each sentence ends with an emoji, or that the next sentence begins with one."""
     parts = [unpunctuated(sentence).strip() for sentence in sentences(text)]
-    for place, sentence in enumerate(parts):
-        following = parts[place + 1] if place + 1 < len(parts) else ""
-        require(sentence, f"sentence {place + 1} is only punctuation")
+    for number, (sentence, following) in enumerate(pairwise([*parts, ""]), start=1):
+        require(sentence, f"sentence {number} is only punctuation")
         holds = _EMOJI.search(sentence[-2:]) or _EMOJI.match(following)
-        require(holds, f"sentence {place + 1} does not end with an emoji")
+        require(holds, f"sentence {number} does not end with an emoji")
 
 
 @CHECKS("format:line_indent")
@@ -123,7 +129,7 @@ def line_indent(text: str, *, corrected: bool = False) -> None:
     Only some of the blank lines are ignored; in the corrected check, all of them are.
     """
     lines = text.split("\n")
-    remaining = [line for line in lines if line.strip()] if corrected else _not_removed(lines)
+    remaining = present(lines) if corrected else _not_removed(lines)
     indents = [len(line) - len(line.lstrip(" ")) for line in remaining]
     for place, (indent, next_indent) in enumerate(pairwise(indents), 2):
         problem = f"line {place} is indented by {next_indent} spaces, more than {indent} wanted"
@@ -160,8 +166,8 @@ def quote_unquote(text: str, *, corrected: bool = False) -> None:
         text = text.translate(CURLY_TO_STRAIGHT)
     compact = "".join(text.replace("'\"'", "").split())
     require('""' not in compact, "two quotes follow each other")
-    ends = compact.strip(string.digits + string.punctuation.replace('"', ""))
-    require(not ends.endswith('"'), "nothing follows the last quote")
+    ignored = string.digits + string.punctuation.replace('"', "")
+    require(not compact.strip(ignored).endswith('"'), "nothing follows the last quote")
 
 
 @CHECKS("format:list")
@@ -183,16 +189,26 @@ def thesis(text: str, *, corrected: bool = False) -> None:
     The published check also accepts an ``<em>`` that is empty or ends the text, and ``</em>`` as
     the end of ``<i>``. The corrected check does not.
     """
-    begin = next((tag for tag in ("<i>", "<em>") if tag in text), "")
+    begin = _first_tag(("<i>", "<em>"), text)
     text = text[text.find(begin) :]
-    ends = (begin.replace("<", "</"),) if corrected else ("</i>", "</em>")
-    end = next((tag for tag in ends if tag in text), "")
+    # The published code cuts off as many characters as <i> and </i> have, whatever the tag.
+    ends: tuple[str, ...] = ("</i>", "</em>")
+    begin_length = len("<i>")
+    end_length = len("</i>")
+    if corrected:
+        ends = (begin.replace("<", "</"),)
+        begin_length = len(begin)
+        end_length = len(ends[0])
+    end = _first_tag(ends, text)
     require(begin and end, "nothing in italics (<i> or <em>)")
     position = text.find(end)
-    # The published code cuts off as many characters as <i> and </i> have, whatever the tag.
-    start, rest = (len(begin), len(end)) if corrected else (len("<i>"), len("</i>"))
-    require(text[start:position].strip(), "the italics are empty")
-    require(text[position + rest :].strip(), "nothing follows the italics")
+    require(text[begin_length:position].strip(), "the italics are empty")
+    require(text[position + end_length :].strip(), "nothing follows the italics")
+
+
+def _first_tag(tags: Sequence[str], text: str) -> str:
+    """Return the first of some tags that the text contains, or ""."""
+    return next((tag for tag in tags if tag in text), "")
 
 
 @CHECKS("format:sub-bullets")
@@ -224,7 +240,7 @@ def no_bullets_bullets(text: str, *, corrected: bool = False) -> None:
             require_relation(n_sentences, "at least", 2, "sentences before the bullets")
             n_bullets += 1
         else:
-            require(prose, f"{truncated(line, 40)!r} follows the bullets or a blank line")
+            require(prose, f"{shown(line)} follows the bullets or a blank line")
             parts = sentences(line)
             prose = bool(parts)
             n_sentences += len(parts)
@@ -239,22 +255,23 @@ def title_case(text: str, *, corrected: bool = False) -> None:
     corrected check, ``Don't`` passes, ``mcDonald`` fails, and `MINOR_WORDS` such as ``of`` may be
     in lower case, except at the beginning.
     """
+    lower: list[str] = []
     if corrected:
-        words = [word for word in map(bare, text.split()) if word]
-        lower = [
-            word
-            for place, word in enumerate(words)
-            if word[0].islower() and (place == 0 or word not in MINOR_WORDS)
-        ]
+        words = filter(None, map(bare, text.split()))
+        for place, word in enumerate(words):
+            if word[0].islower() and (place == 0 or word not in MINOR_WORDS):
+                lower.append(word)
     else:
-        lower = [
-            word
-            for word in tokens(text)
-            if word[0].isalpha()
-            and word[0].islower()
-            and (not word[1:] or word[1:].islower() or word[1:].isupper())
-        ]
+        lower = list(filter(_is_lower_case, tokens(text)))
     require_none(lower[:1], "{} is not in title case")
+
+
+def _is_lower_case(word: str) -> bool:
+    first = word[0]
+    rest = word[1:]
+    if not first.isalpha() or not first.islower():
+        return False
+    return not rest or rest.islower() or rest.isupper()
 
 
 @CHECKS("format:output_template")
@@ -344,30 +361,29 @@ def multiples(text: str) -> None:
 def mcq_count_length(text: str) -> None:
     """Check that the text is four questions of growing length, each with five options."""
     require(text.startswith("Question"), "the text does not begin with 'Question'")
-    questions = [part.strip() for part in _QUESTION.split(text) if part.strip()]
+    questions = present(_QUESTION.split(text))
     require_count(len(questions), N_QUESTIONS, "numbered questions")
     lengths = []
     for place, question in enumerate(questions, 1):
-        lines = [line.strip() for line in question.split("\n")]
-        marked = [bool(_OPTION.match(line)) for line in lines]
-        require_count(sum(marked), N_OPTIONS, "options", where=f"question {place} has ")
-        lengths.append(len(" ".join(lines[: marked.index(True)]).strip()))
-    grows = all(length < next_length for length, next_length in pairwise(lengths))
+        lines = [line.strip() for line in question.strip().split("\n")]
+        is_option = [bool(_OPTION.match(line)) for line in lines]
+        require_count(sum(is_option), N_OPTIONS, "options", where=f"question {place} has ")
+        lines_before = lines[: is_option.index(True)]
+        lengths.append(len(" ".join(lines_before).strip()))
+    grows = lengths == sorted(set(lengths))
     require(grows, f"the questions have {', '.join(map(str, lengths))} characters")
 
 
 @CHECKS("custom:reverse_newline")
 def reverse_newline(text: str) -> None:
     """Check for at least 52 lines in reverse alphabetical order, from Zimbabwe's line on."""
-    lines = [line for line in map(bare, text.split("\n")) if line]
-    countries = [_plain(line) for line in dropwhile(lambda line: "Zimbabwe" not in line, lines)]
+    lines = filter(None, map(bare, text.split("\n")))
+    from_zimbabwe = dropwhile(lambda line: "Zimbabwe" not in line, lines)
+    countries = list(map(_plain, from_zimbabwe))
     require(countries, "no line has Zimbabwe")
     require_relation(len(countries), "at least", N_COUNTRIES, "lines from Zimbabwe on")
     for country, next_country in pairwise(countries):
-        require(
-            country >= next_country,
-            f"{truncated(next_country, 40)!r} follows {truncated(country, 40)!r}",
-        )
+        require(country >= next_country, f"{shown(next_country)} follows {shown(country)}")
 
 
 def _plain(text: str) -> str:
@@ -378,9 +394,9 @@ def _plain(text: str) -> str:
 @CHECKS("custom:word_reverse")
 def word_reverse(text: str) -> None:
     """Check that the words, in reverse order, are one sentence that names the bald eagle."""
-    reverse = " ".join(unpunctuated(text.lower().strip()).split()[::-1])
-    names_the_eagle = "bald eagle" in reverse
-    require(names_the_eagle, "the words in reverse order do not contain 'bald eagle'")
+    words = unpunctuated(text.lower().strip()).split()
+    reverse = " ".join(reversed(words))
+    require("bald eagle" in reverse, "the words in reverse order do not contain 'bald eagle'")
     require(reverse in sentences(reverse), "more than one sentence")
 
 
@@ -398,20 +414,20 @@ def sentence_alphabet(text: str, *, corrected: bool = False) -> None:
     are ignored.
     """
     parts = sentences(text)
+    ignored = OPENING if corrected else None
     require_count(len(parts), len(string.ascii_lowercase), "sentences")
     for letter, sentence in zip(string.ascii_lowercase, parts, strict=True):
-        first = sentence.lstrip(OPENING if corrected else None)
-        begins = first.lower()[:1] == letter
-        require(begins, f"{truncated(sentence, 40)!r} does not begin with {letter!r}")
+        first = sentence.lstrip(ignored).lower()[:1]
+        require(first == letter, f"{shown(sentence)} does not begin with {letter!r}")
 
 
 @CHECKS("custom:european_capitals_sort")
 def european_capitals_sort(text: str) -> None:
     """Check for the names in `CAPITALS`, in order and separated by commas, ignoring accents."""
-    names = [name.strip() for name in _plain(text).split(",") if name.strip()]
+    names = [name.strip() for name in present(_plain(text).split(","))]
     require_count(len(names), len(CAPITALS), "names between commas")
     for city, capital in zip(names, CAPITALS, strict=True):
-        require(city == capital, f"{truncated(city, 40)!r}, {capital!r} wanted")
+        require(city == capital, f"{shown(city)}, {capital!r} wanted")
 
 
 @CHECKS("custom:csv_city")
@@ -450,8 +466,11 @@ def csv_quotes(text: str) -> None:
     """
     rows = _rows(text, "\t", _STUDENTS)
     _require_shape(rows, 3)
-    fields = [cell.strip() for row in rows for cell in row]
-    bare_fields = [cell for cell in fields if not cell or {cell[0], cell[-1]} != {'"'}]
+    bare_fields = []
+    for row in rows:
+        for cell in map(str.strip, row):
+            if not cell or {cell[0], cell[-1]} != {'"'}:
+                bare_fields.append(cell)
     require_none(bare_fields, "{} not in quotes")
 
 
@@ -479,12 +498,13 @@ def date_format_list(text: str, *, corrected: bool = False) -> None:
 
     A month or day of 00 passes. In the corrected check, each date must exist in the calendar.
     """
-    for date in text.strip().split(","):
-        if not (match := _DATE.match(date.strip())):
-            raise NotFollowed(f"{truncated(date.strip(), 40)!r} is not a date YYYY-MM-DD")
+    for date in map(str.strip, text.strip().split(",")):
+        match = _DATE.match(date)
+        if match is None:
+            raise NotFollowed(f"{shown(date)} is not a date YYYY-MM-DD")
         year, month, day = map(int, match.groups())
         exists = month <= 12 and day <= LONGEST_MONTHS.get(month, 31)
         if corrected:
             exists = exists and month > 0 and 0 < day <= monthrange(year, month)[1]
         lived = NAPOLEON[0] <= year <= NAPOLEON[1]
-        require(exists and lived, f"{date.strip()} is not a date of Napoleon's life")
+        require(exists and lived, f"{date} is not a date of Napoleon's life")

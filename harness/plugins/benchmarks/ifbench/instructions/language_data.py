@@ -70,18 +70,22 @@ def _tagger() -> Any:
     from nltk.tag.perceptron import PerceptronTagger
 
     try:
-        weights, tags, classes = (
-            json.loads(_file(TAGGER.format(part)).read_text("utf-8"))
-            for part in ("weights", "tagdict", "classes")
-        )
+        weights = _tagger_part("weights")
+        tags = _tagger_part("tagdict")
+        classes = set(_tagger_part("classes"))
     except ValueError as error:
         remedy = f"Install it again: python -m nltk.downloader {TAGGER.split('/')[1]}"
         raise DataInvalid(f"NLTK's tagger cannot be read: {error}.", remedy) from None
     tagger = PerceptronTagger(load=False)
     tagger.model.weights = weights
     tagger.tagdict = tags
-    tagger.classes = tagger.model.classes = set(classes)
+    tagger.classes = classes
+    tagger.model.classes = classes
     return tagger
+
+
+def _tagger_part(name: str) -> Any:
+    return json.loads(_file(TAGGER.format(name)).read_text("utf-8"))
 
 
 def sha256(name: str) -> str:

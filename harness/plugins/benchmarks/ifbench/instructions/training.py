@@ -5,6 +5,7 @@ As in the published code, sentences are split by regular expressions and words b
 
 from __future__ import annotations
 
+import operator
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from harness.plugins.benchmarks.ifeval.instructions import (
     require,
     require_count,
     require_none,
+    require_parts,
     require_relation,
     tokens,
     words,
@@ -30,7 +32,8 @@ from harness.scoring.text import words as words_in_any_script
 
 CHECKS = Checks()
 
-_DOT, _END = "\ue000", "\ue001"  # a dot that ends no sentence; the end of a sentence
+_DOT = "\ue000"  # a dot that ends no sentence
+_END = "\ue001"  # the end of a sentence
 _STARTERS = (
     r"(Mr|Mrs|Ms|Dr|Prof|Capt|Cpt|Lt|He\s|She\s|It\s|They\s|Their\s|Our\s|We\s|But\s|However\s"
     r"|That\s|This\s|Wherever)"
@@ -67,7 +70,9 @@ def _sentences(text: str) -> list[str]:
     for pattern, replacement in _STEPS:
         text = pattern.sub(replacement, text)
     parts = [part.strip() for part in text.replace(_DOT, ".").split(_END)]
-    return parts if parts[-1] else parts[:-1]
+    if not parts[-1]:
+        parts.pop()
+    return parts
 
 
 @CHECKS("copy:repeat_phrase")
@@ -82,7 +87,7 @@ def repeat_phrase(text: str, phrase: str, small_n: int, *, corrected: bool = Fal
     for place, changed in enumerate(changes, 1):
         problem = f"repetition {place} does not change exactly one word"
         require(changed in allowed, problem)
-    last_is_changed = not changes or changes[-1] == 1
+    last_is_changed = changes[-1:] in ([], [1])
     require(last_is_changed, "the last repetition of the phrase has no changed word")
 
 
@@ -92,7 +97,7 @@ def _changed(repetition: str, phrase: str) -> int:
     phrase_words = phrase.split()
     if len(repetition_words) != len(phrase_words):
         return -1
-    return sum(a != b for a, b in zip(repetition_words, phrase_words, strict=True))
+    return sum(map(operator.ne, repetition_words, phrase_words))
 
 
 def _repetitions(text: str, phrase: str) -> Iterator[str]:
@@ -156,9 +161,8 @@ def no_adjacent_consecutive(text: str) -> None:
     first = [word[0].lower() for word in text.split()]
     for letter, next_letter in pairwise(first):
         holds = len(letter) == 1 and len(next_letter) == 1 and ord(next_letter) - ord(letter) != 1
-        require(
-            holds, f"a word beginning with {next_letter!r} follows one beginning with {letter!r}"
-        )
+        problem = f"a word beginning with {next_letter!r} follows one beginning with {letter!r}"
+        require(holds, problem)
 
 
 @CHECKS("detectable_format:square_brackets")
@@ -174,7 +178,8 @@ def bigram_wrapping(text: str) -> None:
     text_words = text.split()
     for word, next_word in zip(text_words[::2], text_words[1::2], strict=False):
         wrapped = word.startswith("<<") and next_word.endswith(">>")
-        require(wrapped, f"{f'{word} {next_word}'!r:.60} is not in << and >>")
+        pair = f"{word} {next_word}"
+        require(wrapped, f"{pair!r:.60} is not in << and >>")
 
 
 @CHECKS("keywords:word_count_different_numbers")
@@ -223,9 +228,7 @@ def two_paragraphs(text: str) -> None:
 @CHECKS("paragraphs:paragraphs2")
 def two_blocks(text: str) -> None:
     """Check for two paragraphs separated by an empty line. A blank paragraph between them fails."""
-    parts = text.split("\n\n")
-    require(all(map(str.strip, parts[1:-1])), "an empty paragraph between two others")
-    require_count(sum(bool(part.strip()) for part in parts), 2, "paragraphs")
+    require_parts(text.split("\n\n"), 2, "paragraphs", "an empty paragraph between two others")
 
 
 @CHECKS("first_word:first_word_sent")
@@ -261,11 +264,20 @@ def last_word(text: str, last_word: str) -> None:
 
 
 def _require_word(text: str, place: int, word: str | list[str], what: str) -> None:
-    expected = (word if isinstance(word, str) else word[0]).strip().lower()
-    actual = text.split()[place] if text else ""
+    expected = _first(word).lower()
+    actual = ""
+    if text:
+        actual = text.split()[place]
     if place == -1:
         actual = _NO_WORD.sub("", actual)
     require(actual.lower() == expected, f"{what} with {actual!r:.60}, {expected!r:.60} wanted")
+
+
+def _first(word: str | list[str]) -> str:
+    """Return a word, or the first one of a list, without white space around it."""
+    if isinstance(word, list):
+        word = word[0]
+    return word.strip()
 
 
 @CHECKS("count:lowercase_counting")
@@ -306,9 +318,12 @@ def count_unique(text: str, *, corrected: bool = False) -> None:
     The official check counts words and punctuation marks, and distinguishes upper and lower case.
     The corrected check counts only words, and ignores case. ICU divides scripts without spaces.
     """
-    text_words = words(text.lower()) if corrected else tokens(text)
-    if corrected and has_other_scripts(text):
+    if not corrected:
+        text_words = tokens(text)
+    elif has_other_scripts(text):
         text_words = words_in_any_script(folded(text))
+    else:
+        text_words = words(text.lower())
     repeated = [word for word, count in Counter(text_words).items() if count > 1]
     require_none(repeated, "{} more than once")
 
@@ -319,13 +334,13 @@ def palindrome(text: str, *, corrected: bool = False) -> None:
 
     In the corrected check, it must have three letters or more, and case is ignored.
     """
-    palindromes = [word for word in text.split() if word == word[::-1]]
+    problem = "there is no palindrome"
+    text_words = text.split()
     if corrected:
-        bare_words = (bare(word).lower() for word in text.split())
-        palindromes = [word for word in bare_words if len(word) > 2 and word == word[::-1]]
-    require(
-        palindromes, f"there is no palindrome{' of three letters or more' if corrected else ''}"
-    )
+        problem = "there is no palindrome of three letters or more"
+        bare_words = [bare(word).lower() for word in text_words]
+        text_words = [word for word in bare_words if len(word) > 2]
+    require(any(word == word[::-1] for word in text_words), problem)
 
 
 @CHECKS("keywords:keyword_specific_position")
@@ -339,9 +354,10 @@ def keyword_specific_position(
     """
     all_sentences = _sentences(text)
     require_relation(len(all_sentences), "at least", n, "sentences")
-    parts = (words if corrected else tokens)(all_sentences[n - 1])
+    split = words if corrected else tokens
+    parts = split(all_sentences[n - 1])
     require_relation(len(parts), "at least", m, "words", f"sentence {n} has ")
-    expected = (keyword if isinstance(keyword, str) else keyword[0]).strip()
+    expected = _first(keyword)
     problem = f"word {m} of sentence {n} is {parts[m - 1]!r:.60}, {expected!r:.60} wanted"
     require(parts[m - 1] == expected, problem)
 

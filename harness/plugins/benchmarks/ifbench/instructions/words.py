@@ -23,13 +23,13 @@ from harness.plugins.benchmarks.ifeval.instructions import (
     require_none,
     require_relation,
     sentences,
+    shown,
     tokens,
     unpunctuated,
     words,
 )
 from harness.scoring.text import count_words, folded, has_other_scripts
 from harness.scoring.text import words as words_in_any_script
-from harness.wording import truncated
 
 CHECKS = Checks()
 
@@ -40,10 +40,17 @@ TIMES = (1, 2, 3, 5, 7)  # required occurrences of the five keywords of `keyword
 
 ALPHABET = string.ascii_lowercase
 CONSONANTS = "bcdfghjklmnpqrstvwxyz"
-PRIMES = frozenset(n for n in range(2, 100) if all(n % factor for factor in range(2, n)))
+
 N_PALINDROMES = 10
 SHORTEST_PALINDROME = 5
 MOST_VOWELS = 3
+
+
+def _is_prime(number: int) -> bool:
+    return number > 1 and all(number % factor for factor in range(2, number))
+
+
+PRIMES = frozenset(filter(_is_prime, range(100)))
 
 _NAME = re.compile(rf"\b(?:{'|'.join(NAMES)})\b")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -72,9 +79,11 @@ def unique_word_count(text: str, N: int, *, corrected: bool = False) -> None:
     Lone punctuation marks count as one more word; in the corrected check, they do not, and ICU
     divides scripts without spaces into words.
     """
-    different = {bare(word) for word in text.lower().split()} - ({""} if corrected else set())
-    if corrected and has_other_scripts(text):
-        different = set(words_in_any_script(folded(text)))
+    different = {bare(word) for word in text.lower().split()}
+    if corrected:
+        different.discard("")
+        if has_other_scripts(text):
+            different = set(words_in_any_script(folded(text)))
     require_relation(len(different), "at least", N, "words (different)")
 
 
@@ -102,7 +111,9 @@ def numbers(text: str, N: int, *, corrected: bool = False) -> None:
 
     ``10-12`` counts as one number; in the corrected check, as two.
     """
-    matches = _NUMBER.findall(text) if corrected else re.findall(r"\d+", unpunctuated(text))
+    matches = re.findall(r"\d+", unpunctuated(text))
+    if corrected:
+        matches = _NUMBER.findall(text)
     require_count(len(matches), N, "numbers")
 
 
@@ -132,15 +143,19 @@ def keywords_multiple(
 ) -> None:
     """Check that the keywords occur 1, 2, 3, 5 and 7 times, even within words, ignoring case."""
     keywords = (keyword1, keyword2, keyword3, keyword4, keyword5)
+    lowered = text.lower()
     for keyword, times in zip(map(str.strip, keywords), TIMES, strict=True):
-        require_count(text.lower().count(keyword.lower()), times, f"occurrences of {keyword!r}")
+        require_count(lowered.count(keyword.lower()), times, f"occurrences of {keyword!r}")
 
 
 @CHECKS("count:words_japanese")
 def words_japanese(text: str, N: int) -> None:
     """Check that every ``N``-th word has a Japanese character, is a number, or is punctuation."""
-    for place, word in list(enumerate(text.split(), 1))[N - 1 :: N] if N > 0 else ():
-        word = bare(word)
+    if N <= 0:
+        return
+    all_words = text.split()
+    for place in range(N, len(all_words) + 1, N):
+        word = bare(all_words[place - 1])
         passes = not word or word.isdigit() or _JAPANESE.search(word)
         require(passes, f"word {place}, {word[:40]!r}, is not Japanese")
 
@@ -150,7 +165,8 @@ def stop_words(text: str, percentage: int) -> None:
     """Check that at most ``percentage`` percent of the words are stop words (NLTK's list)."""
     all_words = words(text)
     require(all_words, "there are no words")
-    share = sum(word.lower() in stopwords() for word in all_words) / len(all_words) * 100
+    count = sum(word.lower() in stopwords() for word in all_words)
+    share = count / len(all_words) * 100
     require(share <= percentage, f"{share:.1f}% stop words, at most {percentage}% wanted")
 
 
@@ -196,7 +212,8 @@ def sentence_words(text: str, *, corrected: bool = False) -> None:
     require(len(set(lengths)) == 1, problem)
     if corrected:
         counts = Counter(unpunctuated(text).lower().split())
-        require_none([word for word, n in counts.items() if n > 1], "{} repeated")
+        repeated = [word for word, n in counts.items() if n > 1]
+        require_none(repeated, "{} repeated")
 
 
 @CHECKS("ratio:overlap")
@@ -206,38 +223,43 @@ def overlap(text: str, reference_text: str, percentage: int, *, corrected: bool 
     Up to two percentage points more or less are allowed. Trigrams consist of characters; in the
     corrected check, of words.
     """
-    both: list[Sequence[str]] = [text, reference_text]
     if corrected:
-        both = [tokens(text), tokens(reference_text)]
-    trigrams, reference_trigrams = (
-        set(zip(sequence, sequence[1:], sequence[2:], strict=False)) for sequence in both
-    )
-    share = len(trigrams & reference_trigrams) / len(trigrams) if trigrams else -1.0
-    problem = f"a trigram overlap of {share:.0%}" if trigrams else "there are no trigrams"
+        trigrams = _trigrams(tokens(text))
+        reference_trigrams = _trigrams(tokens(reference_text))
+    else:
+        trigrams = _trigrams(text)
+        reference_trigrams = _trigrams(reference_text)
+    require(trigrams, f"there are no trigrams, {percentage}% wanted")
+    share = len(trigrams & reference_trigrams) / len(trigrams)
     holds = percentage - 2 <= share * 100 <= percentage + 2
-    require(holds, f"{problem}, {percentage}% wanted")
+    require(holds, f"a trigram overlap of {share:.0%}, {percentage}% wanted")
+
+
+def _trigrams(parts: Sequence[str]) -> set[tuple[str, ...]]:
+    return set(zip(parts, parts[1:], parts[2:], strict=False))
 
 
 @CHECKS("words:alphabet")
 def alphabet(text: str) -> None:
     """Check that the words' first letters follow the alphabet, with ``a`` after ``z``."""
-    all_words = [word.lower() for word in unpunctuated(text).split()]
+    all_words = unpunctuated(text).lower().split()
     starts = all_words and all_words[0][0] in ALPHABET
     require(starts, "the first word does not begin with a letter from a to z")
     first = ALPHABET.index(all_words[0][0])
     for place, word in enumerate(all_words):
         letter = ALPHABET[(first + place) % 26]
-        problem = f"word {place + 1}, {truncated(word, 40)!r}, does not begin with {letter!r}"
+        problem = f"word {place + 1}, {shown(word)}, does not begin with {letter!r}"
         require(word[0] == letter, problem)
 
 
 @CHECKS("words:vowel")
 def vowel(text: str) -> None:
     """Check for a single paragraph with at most three different vowels."""
-    require("\n" not in text.strip(), "more than one paragraph")
-    vowels = [letter for letter in "aeiou" if letter in text.strip().lower()]
-    problem = f"{len(vowels)} different vowels, at most {MOST_VOWELS} wanted"
-    require(len(vowels) <= MOST_VOWELS, problem)
+    paragraph = text.strip().lower()
+    require("\n" not in paragraph, "more than one paragraph")
+    n_vowels = len(set("aeiou").intersection(paragraph))
+    problem = f"{n_vowels} different vowels, at most {MOST_VOWELS} wanted"
+    require(n_vowels <= MOST_VOWELS, problem)
 
 
 @CHECKS("words:consonants")
@@ -251,7 +273,8 @@ def consonants(text: str) -> None:
 def palindrome(text: str) -> None:
     """Check for at least ten palindromes of five letters or more."""
     all_words = unpunctuated(text).lower().split()
-    count = sum(len(word) >= SHORTEST_PALINDROME and word == word[::-1] for word in all_words)
+    palindromes = [word for word in all_words if word == word[::-1]]
+    count = sum(len(word) >= SHORTEST_PALINDROME for word in palindromes)
     what = f"palindromes of {SHORTEST_PALINDROME} letters or more"
     require_relation(count, "at least", N_PALINDROMES, what)
 
@@ -267,15 +290,19 @@ def prime_lengths(text: str) -> None:
 def start_verb(text: str) -> None:
     """Check that the first word is a verb according to NLTK's tagger."""
     all_tokens = tokens(text)
-    tag = first_tag(all_tokens) if all_tokens else "nothing"
+    tag = "nothing"
+    if all_tokens:
+        tag = first_tag(all_tokens)
     require("VB" in tag, f"the first word is not a verb but tagged {tag}")
 
 
 @CHECKS("words:repeats")
 def repeats(text: str, small_n: int) -> None:
     """Check that no word occurs more than ``small_n`` times, ignoring case."""
-    counts = Counter(unpunctuated(text.lower()).split())
-    often = [f"{truncated(word, 40)!r} {n} times" for word, n in counts.items() if n > small_n]
+    often = []
+    for word, n in Counter(unpunctuated(text.lower()).split()).items():
+        if n > small_n:
+            often.append(f"{shown(word)} {n} times")
     require(not often, f"{', '.join(often[:8])}; at most {small_n} wanted")
 
 
@@ -286,9 +313,9 @@ def odd_even_syllables(text: str) -> None:
     all_words = unpunctuated(text).lower().split()
     parities = {word: count(word) % 2 for word in set(all_words)}
     for previous, next_word in pairwise(all_words):
-        both = f"{truncated(previous, 40)!r} and {truncated(next_word, 40)!r} both have"
         parity = "an odd" if parities[previous] else "an even"
-        require(parities[previous] != parities[next_word], f"{both} {parity} number of syllables")
+        problem = f"{shown(previous)} and {shown(next_word)} both have {parity} number of syllables"
+        require(parities[previous] != parities[next_word], problem)
 
 
 @CHECKS("words:last_first")
@@ -296,30 +323,30 @@ def last_first(text: str) -> None:
     """Check that each sentence begins with the previous sentence's last word, ignoring case."""
     marks = string.punctuation + " "
     for sentence, next_sentence in pairwise(sentences(text)):
-        last = sentence.rstrip(marks).split()[-1:]
-        first = next_sentence.lstrip(marks).split()[:1]
-        same = last and first and last[0].lower() == first[0].lower()
-        both = " and ".join(repr(truncated(" ".join(word), 40)) for word in (last, first))
-        require(same, f"{both} end and begin adjacent sentences, the same word wanted")
+        last = " ".join(sentence.rstrip(marks).split()[-1:])
+        first = " ".join(next_sentence.lstrip(marks).split()[:1])
+        both = f"{shown(last)} and {shown(first)} end and begin adjacent sentences"
+        same = last and last.lower() == first.lower()
+        require(same, f"{both}, the same word wanted")
 
 
 @CHECKS("words:paragraph_last_first")
 def paragraph_last_first(text: str) -> None:
     """Check that each line begins and ends with the same word, ignoring case."""
     for line in text.split("\n"):
-        if line_words := bare(line.strip().lower()).split():
-            first, last = (repr(truncated(line_words[place], 40)) for place in (0, -1))
-            problem = f"a paragraph begins with {first} and ends with {last}"
-            require(line_words[0] == line_words[-1], problem)
+        line_words = bare(line.strip().lower()).split()
+        if line_words:
+            first = line_words[0]
+            last = line_words[-1]
+            problem = f"a paragraph begins with {shown(first)} and ends with {shown(last)}"
+            require(first == last, problem)
 
 
 @CHECKS("words:no_consecutive")
 def no_consecutive(text: str) -> None:
     """Check that no two adjacent words begin with the same letter, ignoring case."""
     for word, next_word in pairwise(unpunctuated(text.lower()).split()):
-        problem = (
-            f"{truncated(word, 40)!r} and {truncated(next_word, 40)!r} begin with the same letter"
-        )
+        problem = f"{shown(word)} and {shown(next_word)} begin with the same letter"
         require(word[0] != next_word[0], problem)
 
 
@@ -328,12 +355,17 @@ def keywords_specific_position(text: str, keyword: str, n: int, m: int) -> None:
     """Check that the keyword is the ``m``-th word of the ``n``-th sentence, ignoring case."""
     all_sentences = sentences(text)
     require_relation(len(all_sentences), "at least", n, "sentences")
-    spoken = [word for word in tokens(all_sentences[n - 1]) if any(map(str.isalnum, word))]
+    spoken = _spoken(tokens(all_sentences[n - 1]))
     require_relation(len(spoken), "at least", m, "words", f"sentence {n} has ")
-    problem = (
-        f"word {m} of sentence {n} is {truncated(spoken[m - 1], 40)!r}, {keyword.strip()!r} wanted"
-    )
-    require(spoken[m - 1].lower() == keyword.strip().lower(), problem)
+    word = spoken[m - 1]
+    expected = keyword.strip()
+    problem = f"word {m} of sentence {n} is {shown(word)}, {expected!r} wanted"
+    require(word.lower() == expected.lower(), problem)
+
+
+def _spoken(all_tokens: Sequence[str]) -> list[str]:
+    """Return the tokens that have a letter or digit."""
+    return [token for token in all_tokens if any(map(str.isalnum, token))]
 
 
 @CHECKS("words:words_position")
@@ -344,17 +376,14 @@ def words_position(text: str, keyword: str, *, corrected: bool = False) -> None:
     """
     all_tokens = tokens(text)
     if corrected:
-        all_tokens = [token for token in all_tokens if any(map(str.isalnum, token))]
+        all_tokens = _spoken(all_tokens)
     elif all_tokens and all_tokens[-1] in string.punctuation:
         all_tokens.pop()
     require(len(all_tokens) > 1, "fewer than two words")
     second = all_tokens[1].lower()
     last = all_tokens[-2].lower()
     expected = keyword.strip()
-    problem = (
-        f"{truncated(second, 40)!r} and {truncated(last, 40)!r} are the second and the second "
-    )
-    problem += "to last word"
+    problem = f"{shown(second)} and {shown(last)} are the second and the second to last word"
     require(second == last == expected.lower(), f"{problem}, {expected!r} wanted")
 
 
@@ -366,12 +395,13 @@ def alliteration_increment(text: str) -> None:
     """
     before = -1
     for place, sentence in enumerate(sentences(text), 1):
-        stripped = (word.lstrip(string.punctuation + " ") for word in sentence.lower().split())
+        stripped = [word.lstrip(string.punctuation + " ") for word in sentence.lower().split()]
         count = 0
         running = False
         for word, next_word in pairwise(filter(None, stripped)):
             same_letter = word[0] == next_word[0]
-            count += same_letter * (1 if running else 2)
+            if same_letter:
+                count += 1 if running else 2
             running = same_letter
         problem = f"sentence {place} has {count} alliterating words, more than {before} wanted"
         require(count > before, problem)

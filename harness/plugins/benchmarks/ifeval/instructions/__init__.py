@@ -26,7 +26,7 @@ import contextlib
 import inspect
 import re
 import string
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain
@@ -50,6 +50,7 @@ from harness.scoring.text import (
     folded,
     has_other_scripts,
 )
+from harness.wording import truncated
 
 if TYPE_CHECKING:
     from harness.plugins.benchmarks.punkt import Punkt
@@ -126,6 +127,11 @@ def with_straight_closing_quotes(text: str) -> str:
     return _CLOSING.sub(lambda closing: closing[0].translate(_TO_STRAIGHT), text)
 
 
+def shown(text: str) -> str:
+    """Return a text in quotes, cut to 40 characters, for a reason."""
+    return repr(truncated(text, 40))
+
+
 def unpunctuated(text: str) -> str:
     """Return the text without ASCII punctuation."""
     return text.translate(_PUNCTUATION)
@@ -167,6 +173,23 @@ def require(holds: object, reason: str) -> None:
         raise NotFollowed(reason)
 
 
+def present(parts: Iterable[str]) -> list[str]:
+    """Return the parts that are not blank."""
+    return [part for part in parts if part.strip()]
+
+
+def require_parts(parts: Sequence[str], expected: int, what: str, problem: str) -> list[str]:
+    """Return the parts that are not blank. Raise NotFollowed unless there are ``expected``.
+
+    Only the first and the last part may be blank; else ``problem`` is the reason.
+    """
+    between = parts[1:-1]
+    require(len(present(between)) == len(between), problem)
+    remaining = present(parts)
+    require_count(len(remaining), expected, what)
+    return remaining
+
+
 def require_none(items: Sequence[str], reason: str) -> None:
     """Raise NotFollowed if ``items`` is not empty. Its items replace ``{}`` in the reason."""
     if items:
@@ -199,7 +222,9 @@ def require_relation(
 def count_reason(count: int, what: str, expected: str | int) -> str:
     """Return a reason such as "1 word, 3 wanted"; ``what`` begins with a plural noun."""
     noun, space, rest = what.partition(" ")
-    return f"{count:,} {noun[:-1] if count == 1 else noun}{space}{rest}, {expected} wanted"
+    if count == 1:
+        noun = noun[:-1]
+    return f"{count:,} {noun}{space}{rest}, {expected} wanted"
 
 
 @lru_cache(4_096)
@@ -266,7 +291,7 @@ class VerifiableInstruction(Struct, frozen=True):
             return BLANK
         table = table_of_each()[self.id]
         check = table.checks[self.id]
-        arguments = self.arguments
+        arguments = dict(self.arguments)
         if self.verdicts == "corrected":
             text = comparable(text)
             if self.id in table.english and has_other_scripts(text):
@@ -275,10 +300,12 @@ class VerifiableInstruction(Struct, frozen=True):
                 text = with_straight_closing_quotes(text)
             if "n_start" not in arguments:  # an offset in the prompt
                 arguments = {name: _composed(value) for name, value in arguments.items()}
-        options = {"corrected": self.verdicts == "corrected", "multilingual": self.multilingual}
-        accepted = {name: True for name, on in options.items() if on and _accepts(check, name)}
+            if _accepts(check, "corrected"):
+                arguments["corrected"] = True
+        if self.multilingual and _accepts(check, "multilingual"):
+            arguments["multilingual"] = True
         try:
-            check(text, **arguments, **accepted)
+            check(text, **arguments)
         except NotFollowed as error:
             return str(error)
         return ""
@@ -303,7 +330,9 @@ class VerifiableInstruction(Struct, frozen=True):
 def _composed(value: Any) -> Any:
     if isinstance(value, str):
         return comparable(value)
-    return [_composed(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_composed(item) for item in value]
+    return value
 
 
 class Verdict(Struct, frozen=True):
@@ -340,15 +369,16 @@ def instruction(
     if name not in tables_by_id:
         raise DataInvalid(f"there is no instruction {name!r:.80}.", nearest(name, tables_by_id))
     fields = _arguments(tables_by_id[name].checks[name])
-    values = {  # in the published files, null means no argument, and numbers may be 3.0
-        key: int(value) if isinstance(value, float) and value.is_integer() else value
-        for key, value in arguments.items()
-        if value is not None
-    }
-    for key in values:
+    values: dict[str, Any] = {}
+    for key, value in arguments.items():
+        if value is None:  # in the published files, null means no argument
+            continue
         if key not in fields.__struct_fields__:
             remedy = nearest(key, fields.__struct_fields__)
             raise DataInvalid(f"{name}: there is no argument {key!r:.60}.", remedy)
+        values[key] = value
+        if isinstance(value, float) and value.is_integer():  # they also write 3.0 for 3
+            values[key] = int(value)
     try:
         checked = msgspec.convert(values, fields)
     except msgspec.ValidationError as error:
@@ -378,10 +408,10 @@ def judge(instructions: Sequence[VerifiableInstruction], text: str) -> list[Verd
     """
     loosened = list(variants(text))[1:]
     verdicts = []
-    for each_instruction in instructions:
-        reason = each_instruction.check(text)
-        loose = not reason or any(not each_instruction.check(variant) for variant in loosened)
-        verdicts.append(Verdict(each_instruction.id, not reason, loose, reason))
+    for instruction in instructions:
+        reason = instruction.check(text)
+        loose = not reason or any(not instruction.check(variant) for variant in loosened)
+        verdicts.append(Verdict(instruction.id, not reason, loose, reason))
     return verdicts
 
 
@@ -391,11 +421,11 @@ def variants(text: str) -> Iterator[str]:
     The same four follow without asterisks. Repeated variants are omitted.
     """
     lines = text.split("\n")
-    cut = ("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1]))
-    with_asterisks = [text, *cut]
-    yield from dict.fromkeys(
-        [*with_asterisks, *(variant.replace("*", "") for variant in with_asterisks)]
-    )
+    texts = [text]
+    for part in (lines[1:], lines[:-1], lines[1:-1]):
+        texts.append("\n".join(part).strip())
+    without_asterisks = [variant.replace("*", "") for variant in texts]
+    yield from dict.fromkeys(texts + without_asterisks)
 
 
 class InstructionChecker(MayCountWords):
@@ -468,6 +498,7 @@ def instruction_plugins(
     checks: Mapping[str, Check],
 ) -> dict[str, Callable[..., InstructionChecker]]:
     """Return functions that build the checkers of instructions, by names with a slash."""
-    return {
-        name.replace(":", "/"): instruction_plugin(name, check) for name, check in checks.items()
-    }
+    plugins = {}
+    for name, check in checks.items():
+        plugins[name.replace(":", "/")] = instruction_plugin(name, check)
+    return plugins

@@ -24,9 +24,11 @@ from harness.plugins.benchmarks.ifeval.instructions import (
     expression,
     folding,
     instruction_plugins,
+    present,
     require,
     require_count,
     require_none,
+    require_parts,
     require_relation,
     sentences,
     tokens,
@@ -148,12 +150,13 @@ def forbidden(text: str, forbidden_words: list[str], *, corrected: bool = False)
     """
     if corrected:
         folded_text = folded(text)
-        present = [
-            word for word in forbidden_words if occurrences(folded(word), folded_text, apart=True)
-        ]
+        present_words = []
+        for word in forbidden_words:
+            if occurrences(folded(word), folded_text, apart=True):
+                present_words.append(word)
     else:
-        present = [word for word in forbidden_words if expression(word, r"\b{}\b").search(text)]
-    require_none(present, "contains {}")
+        present_words = [w for w in forbidden_words if expression(w, r"\b{}\b").search(text)]
+    require_none(present_words, "contains {}")
 
 
 @CHECKS("keywords:letter_frequency")
@@ -161,7 +164,9 @@ def letters(text: str, letter: str, let_frequency: int, let_relation: Relation) 
     """Check that a letter occurs "at least" or "less than" ``let_frequency`` times, in any case."""
     # Officially, a symbol is replaced by a random letter; here it is counted itself.
     letter = letter.strip().lower()
-    count = text.lower().count(letter) if letter else 0
+    count = 0
+    if letter:
+        count = text.lower().count(letter)
     require_relation(count, let_relation, let_frequency, f"occurrences of {letter!r:.60}")
 
 
@@ -214,7 +219,7 @@ def number_sentences(
     """
     language = _language(text) if multilingual else ""
     if language == "hi":
-        count = sum(bool(part.strip()) for part in _AFTER_HINDI_SENTENCE.split(text))
+        count = len(present(_AFTER_HINDI_SENTENCE.split(text)))
     elif language in CHINESE_OR_JAPANESE:
         count = sum(len(_SENTENCE.findall(line.strip())) for line in text.splitlines())
     elif corrected:
@@ -231,10 +236,9 @@ def number_paragraphs(text: str, num_paragraphs: int, *, corrected: bool = False
     An empty paragraph fails, except at the beginning and at the end. In the corrected check,
     ``***`` must be alone on its line.
     """
-    parts = (_RULE if corrected else _STARS).split(text)
-    require(all(map(str.strip, parts[1:-1])), "an empty paragraph between two dividers")
-    count = sum(bool(part.strip()) for part in parts)
-    require_count(count, num_paragraphs, "paragraphs divided by ***")
+    divider = _RULE if corrected else _STARS
+    problem = "an empty paragraph between two dividers"
+    require_parts(divider.split(text), num_paragraphs, "paragraphs divided by ***", problem)
 
 
 @CHECKS("length_constraints:nth_paragraph_first_word")
@@ -248,10 +252,13 @@ def nth_paragraph_first_word(
     but it does towards ``nth_paragraph``; in the corrected check, it counts towards neither.
     """
     parts = re.split(r"\n[^\S\n]*\n", text) if corrected else text.split("\n\n")
-    present = [part for part in parts if part.strip()]
-    require_count(len(present), num_paragraphs, "paragraphs")
-    places = present if corrected else parts
-    paragraph = places[nth_paragraph - 1].split() if nth_paragraph <= len(present) else []
+    present_parts = present(parts)
+    require_count(len(present_parts), num_paragraphs, "paragraphs")
+    if corrected:
+        parts = present_parts
+    paragraph: list[str] = []
+    if nth_paragraph <= len(present_parts):
+        paragraph = parts[nth_paragraph - 1].split()
     require(paragraph, f"there is no paragraph {nth_paragraph}")
     word = paragraph[0].lstrip("'").lstrip('"')
     fold = folding(corrected)
@@ -275,11 +282,10 @@ def repeat_prompt(text: str, prompt_to_repeat: str) -> None:
 @CHECKS("combination:two_responses")
 def two_responses(text: str) -> None:
     """Check for two different responses separated by six asterisks."""
-    parts = [part.strip() for part in text.split(DIVIDER)]
-    responses = [part for part in parts if part]
-    require(all(parts[1:-1]), f"an empty response between two {DIVIDER}")
-    require_count(len(responses), 2, f"responses divided by {DIVIDER}")
-    require(responses[0] != responses[1], "the two responses are equal")
+    problem = f"an empty response between two {DIVIDER}"
+    parts = text.split(DIVIDER)
+    first, second = require_parts(parts, 2, f"responses divided by {DIVIDER}", problem)
+    require(first.strip() != second.strip(), "the two responses are equal")
 
 
 @CHECKS("startend:end_checker")
@@ -306,7 +312,9 @@ def quotation(text: str, *, corrected: bool = False, multilingual: bool = False)
     The quotes must be straight. In the corrected check, they may also be curly; in the multilingual
     check, they may also be curly or corner brackets.
     """
-    text = (text.translate(CURLY_TO_STRAIGHT) if corrected else text).strip()
+    if corrected:
+        text = text.translate(CURLY_TO_STRAIGHT)
+    text = text.strip()
     pairs = QUOTES if multilingual else QUOTES[:1]
     quoted = len(text) > 1 and text[0] + text[-1] in pairs
     require(quoted, "not in double quotation marks")
@@ -360,13 +368,13 @@ def placeholders(text: str, num_placeholders: int, *, corrected: bool = False) -
 
     Empty brackets count; in the corrected check, they do not.
     """
-    matches = [  # from each "[" to the next "]" on its line, without overlaps
-        piece.partition("[")[2]
-        for line in text.split("\n")
-        for piece in line.split("]")[:-1]
-        if "[" in piece
-    ]
-    count = sum(bool(match.strip()) for match in matches) if corrected else len(matches)
+    count = 0
+    for line in text.split("\n"):
+        # Count from each "[" to the next "]" on its line, without overlaps.
+        for piece in line.split("]")[:-1]:
+            _, bracket, content = piece.partition("[")
+            if bracket and (content.strip() or not corrected):
+                count += 1
     require_relation(count, "at least", num_placeholders, "placeholders")
 
 
@@ -381,7 +389,8 @@ def postscript(text: str, postscript_marker: str, *, corrected: bool = False) ->
         literal = r"\.\s?".join(map(re.escape, marker.split(".")))
         match = re.search(rf"(?<![\w.]){literal}", text, re.IGNORECASE)
     else:
-        match = (_POSTSCRIPTS.get(marker) or expression(marker.lower())).search(text.lower())
+        pattern = _POSTSCRIPTS.get(marker) or expression(marker.lower())
+        match = pattern.search(text.lower())
     require(match, f"there is no {marker!r:.60}")
 
 
@@ -424,7 +433,7 @@ def highlights(text: str, num_highlights: int, *, corrected: bool = False) -> No
     else:
         emphasised = [span.strip("*") for span in _EMPHASIS.findall(text)]
         strong = [span.removeprefix("**").removesuffix("**") for span in _STRONG.findall(text)]
-        count = sum(bool(span.strip()) for span in (*emphasised, *strong))
+        count = len(present(emphasised + strong))
     require_relation(count, "at least", num_highlights, "highlights")
 
 
@@ -461,12 +470,13 @@ def json_format(text: str, *, corrected: bool = False) -> None:
 @CHECKS("detectable_format:title")
 def title(text: str) -> None:
     """Check for a ``<<title>>`` that is not blank."""
-    spans = ((line, line.find("<<"), line.rfind(">>")) for line in text.split("\n"))
-    titles = (line[start : end + 2] for line, start, end in spans if 0 <= start < end - 2)
-    require(
-        any(candidate.lstrip("<").rstrip(">").strip() for candidate in titles),
-        "there is no <<title>>",
-    )
+    for line in text.split("\n"):
+        start = line.find("<<")
+        end = line.rfind(">>")
+        content = line[start : end + 2].lstrip("<").rstrip(">")
+        if 0 <= start < end - 2 and content.strip():
+            return
+    raise NotFollowed("there is no <<title>>")
 
 
 LANGUAGE = frozenset(
