@@ -181,7 +181,7 @@ def main() -> None:
 
     _repair_streams()
     try:
-        app()
+        app(prog_name="harness")  # whichever module is the main program
         return
     except HarnessError as error:
         message = "\n  ".join(filter(None, (error.message, error.remedy)))

@@ -13,7 +13,7 @@ from harness.config.sections import VARIABLE
 from harness.config.settings import configured_secrets
 from harness.config.validation import key_only, validated
 from harness.config.yaml_text import RefusedYaml, is_plain_text, parse_yaml, read
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, nearest, option
 
 
 def override(tree: dict[str, Any], key: str, value: Any) -> None:
@@ -135,6 +135,9 @@ def expand(
             if section not in raw and isinstance(options, dict):
                 common[section] = {key: "", **options}  # each variant is validated with its own
     _refuse_no_backend(common, path)
+    if "name" in common:
+        remedy = f"A run has the name of its file, or another one with {option('name', 'NAME')}."
+        raise ConfigError(f"{path}: unknown key 'name'.", f"{remedy} A task's name is task.name.")
     base = validated(RunFile, common, path)
     runs: dict[str, RunFile] = {}
     same: dict[str, str] = {}
@@ -175,9 +178,7 @@ def _of_models(
     stated_keys = flatten(sections)
     of_models = []
     for key, value in overrides:
-        is_stated = any(
-            is_below(key, [stated]) or is_below(stated, [key]) for stated in stated_keys
-        )
+        is_stated = is_below(key, stated_keys) or any(is_below(s, [key]) for s in stated_keys)
         if is_below(key, model_keys) and not is_stated:
             of_models.append((key, value))
     return of_models
@@ -228,9 +229,12 @@ _MODEL = re.compile(r"model|polish|user\.model|judges\.[^.]+\.model")  # keys of
 def refuse_secrets(tree: object, where: str) -> None:
     """Raise ConfigError, naming ``where``, if mappings contain a configured secret."""
     texts = list(_texts(tree, ""))
-    variables = {text for place, text in texts if place.endswith("api_key_env")}
+    variables: set[str] = set()
     for place, text in texts:
-        variables |= {*VARIABLE.findall(text)} if ".headers." in f".{place}" else set()
+        if place.endswith("api_key_env"):
+            variables.add(text)
+        if ".headers." in f".{place}":
+            variables.update(VARIABLE.findall(text))
     secrets = configured_secrets(variables)
     for place, text in texts:
         for variable, value in secrets.items():

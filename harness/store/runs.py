@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import re
 import shutil
 import time
@@ -39,17 +40,24 @@ def run_path(root: Path, name: str) -> Path:
     """Return the path of a run's folder, which need not exist.
 
     ``name`` is the run's name, the path of its folder or run file, or the path of a file in its
-    folder. ``root`` is the folder of all runs.
+    folder. ``root`` is the folder of all runs. ``./NAME`` and ``NAME/`` are a run's folder in the
+    current folder if it has one, otherwise in ``root``.
     """
     path = Path(name)
+    is_path = "/" in name or os.sep in name
     if path.name in (*RUN_FILES, REPORT) and (path.parent / "manifest.json").exists():
         path = path.parent
     if path.name in ("", ".."):
         path = path.resolve()
-    if not (path.parent.name or path.is_absolute()):
+    has_no_folder = not (path.parent.name or path.is_absolute())
+    if has_no_folder and not (is_path and _has_manifest(path)):
         path = root / path.name
     is_run_file = path.suffix in (".yaml", ".yml") and not path.is_dir()
     return root / path.stem if is_run_file else path
+
+
+def _has_manifest(path: Path) -> bool:
+    return (path / "manifest.json").is_file()
 
 
 def find_run(
@@ -81,6 +89,10 @@ def find_run(
     problem = f"There is no run {path.name!r} in {root}"
     below = [run for run in runs if run.name.startswith(f"{path.name}.")]
     if not below:
+        here = Path(path.name)
+        if _has_manifest(here) and here.resolve() != path.resolve():
+            remedy = f"The current folder has a run of this name: write .{os.sep}{here}"
+            raise DataMissing(f"{problem}.", remedy)
         remedy = nearest(path.name, {run.name for run in runs} | _bases(runs))
         raise DataMissing(f"{problem}.", remedy or "Start one with 'harness run configs/….yaml'.")
     former_names = {run.name for run in former}

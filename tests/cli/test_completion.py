@@ -111,3 +111,10 @@ def test_nobody_waits(arguments: list[str], environment: dict[str, str], tmp_pat
     turns = [(taken(SCRIPT), taken(tmp_path / "harness")) for _ in range(7)]
     ours, smallest = map(min, zip(*turns, strict=True))
     assert ours < 2 * smallest, f"{ours:.3f} s, and the smallest program {smallest:.3f} s"
+
+
+def test_the_name_of_the_command_does_not_depend_on_the_main_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys.modules["__main__"], "__package__", "pytest")  # python -m pytest
+    assert harness("--help").stdout.startswith("Usage: harness [OPTIONS]")

@@ -50,6 +50,14 @@ def test_a_file_beside_it_is_nearer_than_a_shipped_one(tmp_path: Path) -> None:
     assert "Did you mean 'jsonl_examples.yaml'?" in said
 
 
+def test_a_name_in_a_run_file_is_answered_with_where_a_name_comes_from(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("{name: my study, task: {rows: [{q: a}]}, model: simulated/0.5}")
+    said = mistake(harness("run", file))
+    assert "unknown key 'name'" in said
+    assert "A run has the name of its file, or another one with --name NAME." in said
+
+
 def test_narrow_terminals_show_the_names_of_runs_and_of_variants(tmp_path: Path) -> None:
     ended = harness(*QUICK, "a_run_with_a_long_name", "-o", "samples=1", env=on(tmp_path))
     assert ended.returncode == 0, ended.stderr

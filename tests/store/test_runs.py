@@ -46,6 +46,30 @@ def test_a_run_is_found_by_its_name_and_by_its_path(
     assert find_run(Path("elsewhere"), "runs/mine").exists()
 
 
+def test_a_run_that_was_copied_into_the_current_folder_is_found_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_json(begun(tmp_path, "got").manifest, {})
+    for name in ("./got", "got/", "./got/", "got/config.yaml", str(tmp_path / "got")):
+        assert find_run(Path("runs"), name).path.resolve() == tmp_path / "got"
+    with pytest.raises(DataMissing, match="no run 'got' in runs") as missing:
+        find_run(Path("runs"), "got")
+    assert missing.value.remedy.endswith("write ./got")
+    write_json(begun(tmp_path / "runs", "got").manifest, {})
+    assert find_run(Path("runs"), "got").path == Path("runs/got")
+    assert find_run(Path("runs"), "./got").path.resolve() == tmp_path / "got"
+
+
+def test_a_path_in_the_current_folder_is_a_runs_name_if_no_run_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    begun(tmp_path / "runs", "mine")
+    (tmp_path / "mine").mkdir()
+    assert find_run(Path("runs"), "./mine").path == Path("runs/mine")
+
+
 def test_the_only_run_of_a_run_file_is_found_by_the_files_name(tmp_path: Path) -> None:
     write_json(begun(tmp_path, "eval.ifeval.gpt").manifest, {"variant": "ifeval.gpt"})
     begun(tmp_path, "quickstart.by-hand")

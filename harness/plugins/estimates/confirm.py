@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from math import inf
@@ -78,8 +78,13 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
     or without a terminal. Runs that have begun are left out, unless they now have more samples or
     rounds.
     """
-    _say_unknown([model for job in jobs for model in _called_models(job)])
-    paid = [job for job in jobs if _is_paid(job) and not _confirmed(job)]
+    called: list[Model] = []
+    paid = []
+    for job in jobs:
+        called += _called_models(job)
+        if _is_paid(job) and not _confirmed(job):
+            paid.append(job)
+    _say_unknown(called)
     if not paid:
         return
     total = EstimateRange()
@@ -195,44 +200,75 @@ def cost_text(cost: EstimateRange | None, models: Iterable[Model] = ()) -> str:
 
 
 def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str], base: str) -> None:
-    """Show each run's plan, the ``missing`` secrets and, for several runs, the totals."""
+    """Show each run's plan, the ``missing`` secrets and, for several runs, the totals.
+
+    What holds for all of several runs is shown once, before the first.
+    """
     plans: list[DryRun] = []
     counted: set[str] = set()  # calls of earlier runs
-    prompts: list[object] = []  # already shown
     for job in jobs:
         plan = estimate_run(job, counted)
         counted |= plan.calls | plan.judged
         plans.append(plan)
+    facts = [_rows(job, plan) for job, plan in zip(jobs, plans, strict=True)]
+    if missing:
+        for rows in facts:
+            rows["not set"] = f"{', '.join(dict.fromkeys(missing))}: needed for a real run"
+    common = _common(facts) if len(jobs) > 1 else {}
+    if common:
+        show_facts({"runs": f"{len(jobs):,}, each with", **common})
+        output.print()
+    prompts: list[object] = []  # already shown
+    for job, plan, rows in zip(jobs, plans, facts, strict=True):
         run = str(job.settings.runs_dir / run_name(base, job.variant.name))
         if job.folder.begun():
             run += " (continued)"
-        rows = {"run": run, **_rows(job, plan)}
-        if missing:
-            rows["not set"] = f"{', '.join(dict.fromkeys(missing))}: needed for a real run"
-        show_facts(rows)
+        own_rows = {name: text for name, text in rows.items() if name not in common}
+        show_facts({"run": run, **own_rows})
         if plan.first not in prompts:
             prompts.append(plan.first)
             for message in plan.first or ():
                 output.print(Text(f"\nfirst prompt ({message.role}):", style="dim"))
                 output.print(inert_text(message.content[:2000]), soft_wrap=True)
+        if len(jobs) > 1:
+            output.print()
     if len(jobs) > 1:
-        output.print()
         show_facts(_totals(jobs, plans), "bold")
 
 
+def _common(facts: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return the facts that all runs have in common."""
+    first, *others = facts
+    common = {}
+    for name, text in first.items():
+        if all(rows.get(name) == text for rows in others):
+            common[name] = text
+    return common
+
+
 def _totals(jobs: Sequence[Job], plans: Sequence[DryRun]) -> dict[str, str]:
-    answers = sum((plan.model.calls for plan in plans), EstimateRange())
-    judged = sum((plan.judge_calls for plan in plans), EstimateRange())
-    played = sum((plan.user.calls for plan in plans if plan.user), EstimateRange())
+    answers = EstimateRange()
+    judged = EstimateRange()
+    played = EstimateRange()
+    total: EstimateRange | None = EstimateRange()
+    models: list[Model] = []
+    caps = []
+    for job, plan in zip(jobs, plans, strict=True):
+        answers += plan.model.calls
+        judged += plan.judge_calls
+        if plan.user is not None:
+            played += plan.user.calls
+        cost = plan.total_usd
+        total = None if total is None or cost is None else total + cost
+        models += job.models
+        if job.run.budget_usd is not None:
+            caps.append(job.run.budget_usd)
     at_most = any(plan.at_most for plan in plans)
-    costs = [plan.total_usd for plan in plans if plan.total_usd is not None]
-    total = sum(costs, EstimateRange()) if len(costs) == len(plans) else None
     rows = {
         "all": f"{len(jobs):,} runs, one after another; a shared call is paid once",
         "calls to pay": _to_pay(answers, played, judged, at_most=at_most),
-        "cost": cost_text(total, [model for job in jobs for model in job.models]),
+        "cost": cost_text(total, models),
     }
-    caps = [cap for job in jobs if (cap := job.run.budget_usd) is not None]
     if len(caps) == len(jobs):
         rows["budget"] = f"{usd(max(caps))} for all: they end before they cost more"
     return rows

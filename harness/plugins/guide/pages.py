@@ -1,6 +1,8 @@
 """`harness docs` and `harness init`: the documentation's pages, and the files to start from."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -11,11 +13,14 @@ from harness import ports
 from harness.cli.options import JsonFormat
 from harness.config.shipped import ROOTS
 from harness.errors import ConfigError, nearest
-from harness.report.text import printable
+from harness.plugins.guide.search import DocumentSection, SectionIndex, sections_of
+from harness.report.text import inert_text, printable
 from harness.store.files import make_folder, write_whole
 from harness.terminal.console import output, say, show_facts, show_listing
+from harness.wording import count_of, truncated
 
-MOST_FOUND = 15  # sections that a search lists
+MOST_MATCHES = 6  # sections that a search shows
+LONGEST_CONTEXT = 150  # characters of the line that a search shows of a section
 INTERFACES = "reference/ports"  # the page that shows the base classes of plug-ins
 
 
@@ -28,32 +33,75 @@ def docs(
     In a terminal, the page is rendered. In a file or pipe, it is written as Markdown.
 
     Args:
-        words: A page, such as how_to or docs/how_to.md. If there is no such page, the sections that
-            contain all of the words are listed, best first.
+        words: A page, such as how_to, or a section of it, such as how_to#set-stop-sequences. If
+            there is no such page, the words are searched for, such as: disable cache. Words of like
+            meaning count too.
     """
     pages = _pages()
-    page = " ".join(words or ())
-    if not page:
+    text = " ".join(words or ())
+    if not text:
         titles = {name: _title(name, path) for name, path in pages.items()}
         if form == "json":
             show_listing("", titles, form)
         else:
             show_facts(titles)
         return
-    name = page.removeprefix("docs/").removesuffix(".md")
+    page, _, anchor = text.removeprefix("docs/").partition("#")
+    name = page.removesuffix(".md")
     if name not in pages:
-        matches = _search(pages, page.lower().split())
-        if not matches:
-            problem = f"There is no page {page!r}, and no section that contains it."
-            raise ConfigError(problem, nearest(name, pages))
-        if form == "json":
-            return show_listing("", matches, form)
-        show_facts(dict(list(matches.items())[:MOST_FOUND]))
-        say("To read one: harness docs PAGE")
-        return None
-    text = printable(_text(name, pages[name]), "\n\t")
-    output.print(Markdown(text) if output.is_terminal else text, soft_wrap=True, markup=False)
-    return None
+        _show_matches(text, pages, form)
+    elif anchor:
+        _print_markdown(_section(name, anchor, pages))
+    else:
+        _print_markdown(_text(name, pages[name]))
+
+
+def _print_markdown(text: str) -> None:
+    markdown = printable(text, "\n\t")
+    output.print(
+        Markdown(markdown) if output.is_terminal else markdown, soft_wrap=True, markup=False
+    )
+
+
+def _show_matches(text: str, pages: Mapping[str, Path], form: str) -> None:
+    """Show the sections that answer a question, with the commands that print them.
+
+    Raises:
+        ConfigError: If there is none. The remedy suggests similar words and pages.
+    """
+    index = SectionIndex(section for name in pages for section in _sections(name, pages))
+    matches = index.search(text)
+    if not matches:
+        problem = f"There is no page {text!r}, and no section about it."
+        similar = get_close_matches(text, pages, n=1, cutoff=0.7)
+        suggestions = similar or index.suggestions(text)
+        remedy = "'harness docs' lists the pages; 'harness docs how_to' has short answers."
+        if suggestions:
+            remedy = f"Did you mean {' or '.join(map(repr, suggestions[:3]))}? {remedy}"
+        raise ConfigError(problem, remedy)
+    facts = {}
+    for match in matches:
+        section = match.section
+        facts[f"{section.page}: {section.heading}"] = _context(match.context)
+    if form == "json":
+        show_listing("", facts, form)
+        return
+    for match in matches[:MOST_MATCHES]:
+        section = match.section
+        output.print(inert_text(f"{section.page}: {section.heading}"), style="bold", soft_wrap=True)
+        if context := _context(match.context):
+            output.print(inert_text(f"  {context}"), soft_wrap=True)
+        output.print(inert_text(f"  harness docs {section.place}"), style="dim", soft_wrap=True)
+    n_others = len(matches) - MOST_MATCHES
+    if n_others > 0:
+        say(f"{count_of(n_others, 'more section')}: add a word, or --format json.")
+
+
+def _context(text: str) -> str:
+    """Return the beginning of a text as one line, without the marks of Markdown."""
+    text = re.sub(r"!?\[([^][]+)\]\([^)\s]*\)", r"\1", " ".join(text.split()))
+    text = text.replace("**", "").strip("-|! ")
+    return truncated(re.sub(r"\s\|\s", ": ", text), LONGEST_CONTEXT)
 
 
 def _text(name: str, path: Path) -> str:
@@ -62,34 +110,30 @@ def _text(name: str, path: Path) -> str:
     return f"# {_title(name, path)}\n\n```python\n{text}```" if name == INTERFACES else text
 
 
-def _search(pages: Mapping[str, Path], words: Sequence[str]) -> dict[str, str]:
-    """Map the sections that contain all words to their first matching lines, best first."""
-    matches: dict[str, tuple[bool, int, str]] = {}
-    for name, path in pages.items():
-        for heading, lines in _sections(_text(name, path)):
-            text = "\n".join([heading, *lines]).lower()
-            if all(word in text for word in words):
-                there = (line for line in lines if any(word in line.lower() for word in words))
-                in_heading = all(word in heading.lower() for word in words)
-                n = sum(text.count(word) for word in words)
-                matches[f"{name}: {heading}"] = in_heading, n, next(there, "").strip()
-    order = sorted(matches, key=lambda place: matches[place][:2], reverse=True)
-    return {place: matches[place][2] for place in order}
+def _sections(name: str, pages: Mapping[str, Path]) -> Iterator[DocumentSection]:
+    path = pages[name]
+    return sections_of(name, _title(name, path), _text(name, path))
 
 
-def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
-    heading = ""
-    lines = list[str]()
-    code = False
-    for line in text.splitlines():
-        code ^= line.startswith("```")
-        if line.startswith("#") and not code:
-            yield heading, lines
-            heading = line.lstrip("# ")
-            lines = []
-        else:
-            lines.append(line)
-    yield heading, lines
+def _section(name: str, anchor: str, pages: Mapping[str, Path]) -> str:
+    """Return the Markdown of a page's section, with its subsections.
+
+    Raises:
+        ConfigError: If the page has no such section.
+    """
+    lines: list[str] = []
+    level = 0
+    for section in _sections(name, pages):
+        if level and section.level <= level:
+            break
+        if level or section.anchor == anchor:
+            level = level or section.level
+            lines += [f"{'#' * section.level} {section.heading}", *section.lines]
+    if not lines:
+        anchors = [section.anchor for section in _sections(name, pages)]
+        problem = f"The page {name!r} has no section {anchor!r}."
+        raise ConfigError(problem, nearest(anchor, anchors))
+    return "\n".join(lines).rstrip()
 
 
 def _pages() -> dict[str, Path]:

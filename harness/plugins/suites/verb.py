@@ -31,9 +31,10 @@ def evaluate(
 ) -> None:
     """Evaluate models on benchmarks, and show one table of results.
 
-    The published data is used, and downloaded at first use. If all models are simulated, or if a
-    benchmark's data cannot be downloaded, built-in instances are used. Writes an equivalent run
-    file. To resume an interrupted evaluation, repeat the command. Exit codes: 0 finished, 1 failed,
+    The published data is used, and downloaded at first use. Built-in instances are used if all
+    models are simulated, and for benchmarks without a public download, with a message. If a
+    download fails, nothing is run. Writes an equivalent run file. To resume an interrupted
+    evaluation, repeat the command. Exit codes: 0 finished, 1 failed,
     some calls failed, or half of the samples have no verdict, 3 the budget is spent, 4 detached,
     130 interrupted.
 

@@ -102,7 +102,7 @@ def test_other_settings_are_told(copied: Path) -> None:
     path = copied / "abl.full" / "config.yaml"
     path.write_text(path.read_text().replace("max_tokens: 50", "max_tokens: 9"))
     (told,) = table(copied)["table"]["notes"][1:]
-    assert told == "They differ in more than the task's options: decoding.max_tokens (50, 9)."
+    assert told == "The runs also differ in decoding.max_tokens (50, 9)."
 
 
 def test_a_task_that_is_gone_hides_no_table(copied: Path) -> None:

@@ -16,9 +16,8 @@ from harness.plugins.comparisons.cross_table import (
     TableRow,
     cross_table,
 )
-from harness.plugins.comparisons.macro_f1 import macro_f1
 from harness.plugins.comparisons.run_differences import setting_text
-from harness.plugins.comparisons.table_figures import MILLISECONDS, TOKENS
+from harness.plugins.comparisons.table_figures import MILLISECONDS, TOKENS, macro_f1
 from harness.ports import PaperTable, TableFigure
 from harness.records import Attempt, Score
 from tests.analysis.conftest import Make
@@ -414,7 +413,7 @@ def test_samples_in_no_row_and_runs_without_attempts_are_told(make, runs) -> Non
 def test_without_a_papers_table_there_is_a_row_per_run(make, runs) -> None:
     found = cross_table([runs("r", "free", generated(make))], {}, TableOptions())
     assert (len(found.rows), found.row_label) == (1, "")
-    assert "One row per group of a label: --rows representation or --rows output." in found.notes
+    assert found.hint == "For a row per group, add --rows representation or --rows output"
 
 
 @pytest.mark.parametrize(

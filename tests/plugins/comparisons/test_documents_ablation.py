@@ -54,7 +54,7 @@ def findings(
     table = Ablation(
         task="toys", model=over, baseline="base", over=over, score="rouge_l", by="category",
         n_groups=7, rows=rows,
-        notes=["They differ in more than the task's options: decoding.temperature."],
+        notes=["The runs differ in decoding.temperature."],
     )  # fmt: skip
     return AblationFindings(
         table=table,
@@ -94,9 +94,9 @@ def test_a_row_and_its_notes() -> None:
     assert row(lines, "none") == "none 0 of 7 n/a n/a none shared"
     text = " ".join(" ".join(lines).split())
     assert "rouge_l x 100: mean over 7 groups of 'task' with" in text
-    assert "p (Holm): adjusted over all rows that have one (1)" in text
+    assert "p (Holm): adjusted by Holm's method for testing 1 variant." in text
     assert "* Covers different groups from the baseline" in text
-    assert "more than the task's options: decoding.temperature." in text
+    assert "The runs differ in decoding.temperature." in text
     assert "question generation† base more +5.94 -9.22 to 21.09 5 of 7" in text
     assert "† 'short' also becomes 'more' there" in text
     assert row(lines, "undecided") == "undecided “it helps” us: more"

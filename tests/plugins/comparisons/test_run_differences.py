@@ -72,7 +72,7 @@ def test_a_judge_that_differs_is_told_by_its_name() -> None:
         for name, judges in arms.items()
     )
     told = {one.name: list(differing(base, [one])) for one in others}
-    more = "They differ in more than the task's options: judges.first"
+    more = "The runs differ in judges.first"
     assert told == {
         "other model": [f"{more}.model.name (gpt-4o, llama)."],
         "other option": [f"{more}.votes (null, 3)."],
@@ -92,8 +92,7 @@ def test_a_panel_that_differs_is_told_by_its_members() -> None:
 
     (told,) = differing(of("a", "b"), [of("a", "b", "c", by="mean")])
     assert told == (
-        "They differ in more than the task's options: panels.jury.by (majority, mean), "
-        "panels.jury.of ([a, b], [a, b, c])."
+        "The runs differ in panels.jury.by (majority, mean), panels.jury.of ([a, b], [a, b, c])."
     )
 
 
@@ -128,8 +127,7 @@ def test_what_differs_is_told() -> None:
     assert list(differing(base, [replace(base, settings=of_model)])) == [], "only the model differs"
     assert list(differing(base, [base, other])) == [
         "The variants differ in task.encoding.",
-        "They differ in more than the task's options: decoding.temperature (0.0, 0.7), "
-        "model.name (m, n).",
+        "The runs also differ in decoding.temperature (0.0, 0.7), model.name (m, n).",
     ]
     stemmed = variant("stemmed", {}, fingerprint={"dataset_sha256": "d", "stemmer": "old"})
     told = list(differing(other, [stemmed]))
@@ -147,6 +145,19 @@ def arm(
 ) -> Variant:
     fingerprint = {"dataset_sha256": "d", "content_sha256": content} | more
     return variant(name, {}, settings=settings, fingerprint=fingerprint)
+
+
+def test_prompts_that_settings_state_are_no_warning_and_others_are() -> None:
+    def version(name: str, prompt: str, template: str) -> Variant:
+        return arm(name, settings={"task.prompt": prompt}, template_sha256=template)
+
+    base = version("base", "{{ q }}", "1")
+    assert list(differing(base, [version("brief", "{{ q }} briefly", "2")])) == [
+        "The variants differ in task.prompt."
+    ]
+    assert list(differing(base, [version("edited", "{{ q }}", "2")])) == [
+        "They were made or scored with a different prompt: edited against base."
+    ]
 
 
 FREE = arm("free", form="free", parser="strict", prompt_sha256="p", labels="given")
@@ -192,7 +203,7 @@ def test_without_a_hash_of_the_content_nothing_is_known_of_it() -> None:
     other = arm("other", settings={"decoding.constraint": "x"}, form="json")
     told = list(differing(base, [other]))
     assert told == [
-        "They differ in more than the task's options: decoding.constraint (null, x).",
+        "The runs differ in decoding.constraint (null, x).",
         "They were made or scored with a different form: other against base.",
     ]
 

@@ -68,7 +68,7 @@ def test_a_budget_is_the_most_that_a_run_costs(server: MockServer, tmp_path: Pat
 def test_variants_share_the_budget_in_estimates(server: MockServer, tmp_path: Path) -> None:
     words = [*command(server), "-o", "budget.usd=25", "-o", "variants={a: {}, b: {seed: 1}}"]
     planned = harness(*words, "--dry-run", env=paying(tmp_path))
-    assert planned.stdout.count("$25.00, shared with 1 other run") == 2
+    assert planned.stdout.count("$25.00, shared with 1 other run") == 1
     assert "$25.00 for all: they end before they cost more" in planned.stdout
     ended = harness(*words, env=paying(tmp_path))
     assert "Estimated cost: $8.00 to $40.00. The budget of $25.00 ends the work" in ended.stderr

@@ -45,9 +45,28 @@ def test_the_dry_run_of_variants_counts_shared_calls_once(runs: Path, tmp_path: 
     said = harness("run", file, "--dry-run").stdout
     figures = [line.split()[-1] for line in said.splitlines() if line.startswith("calls to pay")]
     # The first answers of the second are the first's; another seed asks for others.
-    assert figures == ["13", "13", "13", "39"]
+    assert figures == ["13", "39"], "of each run, and of all"
     assert "3 runs" in said
-    assert said.count("OPENAI_API_KEY: needed for") == 3
+    assert said.count("OPENAI_API_KEY: needed for") == 1, "what holds for all runs is said once"
+
+
+def test_the_dry_run_of_prompts_shows_each_prompt_and_what_is_the_same_once(
+    runs: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "prompts.yaml"
+    file.write_text(
+        "task: {rows: [{q: A, target: a}, {q: B, target: b}, {q: C, target: c}],"
+        " checks: contains}\n"
+        "model: simulated/0.5\n"
+        'matrix: {task.prompt: {plain: "{{ q }}", brief: "{{ q }} briefly"}, samples: [1, 4]}\n'
+    )
+    said = harness("run", file, "--dry-run").stdout
+    lines = [line.split() for line in said.splitlines()]
+    assert [line for line in lines if line[:1] == ["instances"]] == [["instances", "3"]]
+    assert [line[1] for line in lines if line[:1] == ["samples"]] == ["3,", "12,"] * 2
+    assert said.count("first prompt") == 2
+    assert "A briefly" in said
+    assert len(lines) < 50
 
 
 def test_a_dry_run_says_what_a_run_would_cost(runs: Path) -> None:

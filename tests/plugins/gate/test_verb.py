@@ -14,7 +14,7 @@ import pytest
 
 from harness.cli.verbs import all_verbs
 from harness.plugins.mock.server import MockServer
-from tests.cli.command import harness, mistake
+from tests.cli.command import harness, mistake, words
 from tests.cli.test_judges import answer, judge, run_file
 from tests.rows import QUICKSTART, TASK
 from tests.unsealed import unseal
@@ -179,6 +179,17 @@ def test_a_baseline_that_a_record_names_executes_no_code(tmp_path: Path) -> None
     command = [sys.executable, "-c", script]
     subprocess.run(command, env=on(tmp_path), cwd=tmp_path, check=True, capture_output=True)
     assert not marker.exists()
+
+
+def test_an_empty_cell_of_needed_instances_is_explained(runs: Path) -> None:
+    bounds = ("--min", "pass_rate=0.83", "--max", "cost=1")
+    shown = harness("check", "quickstart", *bounds, env=on(runs)).stdout
+    [cost] = [line for line in shown.splitlines() if line.startswith("cost ")]
+    assert cost.split()[-1] == "-"
+    assert "-: the run has enough, or the number cannot be estimated." in words(shown)
+    alone = harness("check", "quickstart", *bounds[:2], env=on(runs)).stdout
+    assert "needed: instances that decide" in alone
+    assert "the run has enough" not in alone
 
 
 def test_formats(runs: Path) -> None:

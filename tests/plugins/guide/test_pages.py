@@ -8,7 +8,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
+from harness.calls.database import FORMAT
+from harness.records import CRASH_VERSION, METRICS_VERSION, SCHEMA_VERSION
 from tests.cli.command import ROOT, harness, mistake
 
 sys.path.append(str(ROOT / "scripts"))
@@ -42,9 +45,83 @@ def test_words_find_sections_whose_heading_has_them_first() -> None:
     found = json.loads(harness("docs", "custom", "metric", "--format", "json").stdout)
     assert next(iter(found)) == "how_to: Add a custom metric"
     assert "density" not in "".join(found)  # a line of the section, not its code
-    lines = harness("docs", "stop_on_pass").stdout
-    assert "run-files: Run files" in lines
-    assert "To read one" in harness("docs", "stop_on_pass").stderr
+    lines = harness("docs", "stop_on_pass").stdout.splitlines()
+    assert lines[lines.index("run-files: Run files") + 2] == "  harness docs run-files"
+
+
+QUESTIONS = yaml.safe_load((Path(__file__).with_name("questions.yaml")).read_text())
+
+
+@pytest.fixture(scope="module")
+def places_of_questions() -> dict[str, list[str]]:
+    """Return the places that a search shows for each question, best first."""
+    return {
+        question: list(json.loads(harness("docs", question, "--format", "json").stdout))
+        for question in QUESTIONS
+    }
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_place_that_answers_a_question_comes_first(
+    question: str, places_of_questions: dict[str, list[str]]
+) -> None:
+    first = places_of_questions[question][0]
+    page = first.partition(": ")[0]
+    assert {first, page} & {*QUESTIONS[question]}, places_of_questions[question][:5]
+
+
+def test_every_place_of_the_questions_exists(
+    places_of_questions: dict[str, list[str]],
+) -> None:
+    pages = json.loads(harness("docs", "--format", "json").stdout)
+    pages["tutorials/json_output"] = ""  # a notebook
+    for place in {place for places in QUESTIONS.values() for place in places}:
+        page, _, heading = place.partition(": ")
+        assert page in pages
+        headings = re.findall(r"^#+ (.*)", harness("docs", page).stdout, re.MULTILINE)
+        assert not heading or heading in headings, place
+
+
+def test_each_section_that_a_search_shows_can_be_opened_by_its_command() -> None:
+    lines = harness("docs", "disable", "cache").stdout.splitlines()
+    assert 3 <= len(lines) <= 18
+    titles = lines[::3]
+    commands = lines[2::3]
+    for title, command in zip(titles, commands, strict=True):
+        opened = harness(*command.split()[1:]).stdout
+        heading = title.partition(": ")[2]
+        assert opened.splitlines()[0].lstrip("# ") == heading
+
+
+def test_a_section_is_shown_with_its_subsections() -> None:
+    section = harness("docs", "limits.md#failures").stdout
+    assert section.startswith("## Failures")
+    assert "### Outages" in section
+    assert "## Money" not in section
+    assert "no section 'failure'" in mistake(harness("docs", "limits#failure"))
+    assert "Did you mean 'failures'?" in mistake(harness("docs", "limits#failure"))
+
+
+def test_words_that_nothing_matches_get_similar_ones() -> None:
+    message = mistake(harness("docs", "cachng", "zorgle"))
+    assert "no section about it" in message
+    assert "Did you mean 'caching'" in message
+    assert "harness docs how_to" in mistake(harness("docs", "zorgle"))
+
+
+@pytest.mark.parametrize("words", ['"', "*", "NEAR(", "a AND", "text:x", "--", "cache OR"])
+def test_marks_of_a_query_language_are_plain_text(words: str) -> None:
+    ended = harness("docs", "--", words)
+    assert ended.returncode in (0, 1)
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_page_on_upgrading_states_the_versions_of_formats() -> None:
+    page = harness("docs", "upgrading").stdout
+    assert f"`v` (now {SCHEMA_VERSION}; {CRASH_VERSION} for crashes)" in page
+    assert SCHEMA_VERSION == METRICS_VERSION
+    assert f"`schema_version` (now {METRICS_VERSION})" in page
+    assert f"states its format (now {FORMAT})" in page
 
 
 def test_pages_that_messages_name_exist() -> None:
