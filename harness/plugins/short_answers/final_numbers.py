@@ -223,7 +223,7 @@ _DEFINITE = re.compile(
 )
 _WORD_AFTER = re.compile(r"[^\S\n]+[*_]{0,2}[^\W\d_]{2}")
 _NOTHING = re.compile(  # the beginning of a reply that gives no number
-    r"\W*(?:unknown|unclear|undefined|n/a|none|nothing(?!\s+(?:but|more|less))|nobody|impossible|insufficient|can\s?not|can['\u2019]t"
+    r"\W*(?:unknown|unclear|undefined|n/a|none|nothing(?!\s+(?:but|more|less))|impossible|insufficient|can\s?not|can['\u2019]t"
     r"|no(?=\s+[a-z]+\s+(?:is|are|was|were|left|remain)\b))\b",
     re.I,
 )

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from decimal import Decimal
+from itertools import permutations
 
 from harness.plugins.short_answers.numbers import Numeral, numerals_in_place
 from harness.scoring.conclusions import (
@@ -25,7 +26,7 @@ from harness.scoring.conclusions import (
 )
 
 ROUNDING = Decimal("0.01")  # maximum relative difference between a value and its rounding
-MOST_TERMS = 8  # numbers of a sentence whose differences are computed
+MOST_TERMS = 8  # numbers of a sentence of which a total may be computed
 MOST_EARLIER = 100  # numbers of a reply among which the result of an equation is looked for
 
 NAME = r"(?<![^\W_])[A-Za-z](?:[\w\u2080-\u2089']|_\{\w{1,9}\}){0,9}"  # of a variable or quantity
@@ -107,10 +108,11 @@ _WITHIN_PHRASE = re.compile(  # before "total" and the like: words on which thei
 )
 _AT = re.compile(r"\bat\s+\W*\Z", re.I)
 _A_TOTAL = re.compile(r"(?:\bfor\s+)?\ban?\s+(?:grand\s+)?\Z", re.I)  # for a total of 40
-_LACKING = re.compile(  # an answer that is what is missing, so that a total after it is another
-    r"\A\W*add\b|\b(?:needs?|must|should|requires?|more|further|another|additional|short|missing)\b",
-    re.I,
+_NEEDED = re.compile(  # an answer that is what is missing, so that a total after it is another
+    r"\A\W*add\b|\b(?:needs?|must|should|requires?|short|missing)\b", re.I
 )
+_MORE = re.compile(r"\b(?:more|further|another|additional)\b", re.I)
+_FOR_A_TOTAL = re.compile(r"\bfor\s+an?\s+(?:grand\s+)?total\s+of\W*\Z", re.I)
 _CLAUSE = re.compile(
     r"[\u2013\u2014]\s|[,;:、]|\b(?:and|so|but|then|thus|therefore|hence|which|und|et|y|e|и|en|och|og|i)\b",
     re.I,
@@ -258,7 +260,8 @@ def _is_stated(text: str, last: Numeral, head: str, before: str, others: Sequenc
         return True
     so = _last_end(_SO, before)
     if so is not None:
-        if _LACKING.search(head) and _BEFORE_SO.search(before) is None:
+        is_purpose = _NEEDED.search(head) or _MORE.search(head)
+        if is_purpose and _BEFORE_SO.search(before) is None:
             return False
         if len(others) == 1 and _ACTION.match(before, so):
             return _LEFT.match(_rest_of_sentence(text, last.end)) is not None
@@ -267,6 +270,8 @@ def _is_stated(text: str, last: Numeral, head: str, before: str, others: Sequenc
         return True
     if _BOLD.search(before) and _BOLD_END.match(text, last.end):
         return not any(_has_before(_BOLD, text, number) for number in others)
+    if _FOR_A_TOTAL.search(before) and _is_computed(last, others):
+        return _NEEDED.search(head) is None
     if _FORMER.search(before if others else head) or _POINTS.search(before):
         return False
     left = _LEFT.match(_rest_of_sentence(text, last.end))
@@ -307,7 +312,8 @@ def _depends(
         return False
     total = _A_TOTAL.search(before, 0, end)
     if total is not None:
-        if _LACKING.search(head):
+        is_computed = _is_computed(last, others)
+        if _NEEDED.search(head) or (_MORE.search(head) and not is_computed):
             return True
         end = total.start()
     clause = _last_end(_CLAUSE, before[:end]) or 0
@@ -317,13 +323,16 @@ def _depends(
         return len(others) == 1 and total is None and clause > 0
     if marker.startswith("leav") or _FORMER.search(head):
         return False
-    return not _is_difference(last, others)
+    return not _is_computed(last, others)
 
 
-def _is_difference(last: Numeral, others: Sequence[Numeral]) -> bool:
-    """Return whether a number is the difference of two of the last others."""
+def _is_computed(last: Numeral, others: Sequence[Numeral]) -> bool:
+    """Return whether a number is the sum, difference or product of two of the last others."""
     values = [number.value for number in others[-MOST_TERMS:] if number.value is not None]
-    return any(left - right == last.value for left in values for right in values)
+    for left, right in permutations(values, 2):
+        if last.value in (left + right, left - right, left * right):
+            return True
+    return False
 
 
 def _is_alternative(text: str, numbers: Sequence[Numeral]) -> bool:

@@ -227,6 +227,7 @@ BESIDE_THE_ANSWER = [  # the last number is a total, a rest or a scale beside an
     "30 of the total of 150 students are absent.",
     "40 - 35 = 5, so she needs 5 more stickers to have 40 in total.",
     "He must work 5 more hours, for a total of 40.",
+    "She has 35 stickers and needs 5 more for a total of 40.",
     "You should add 5 mL so that the total volume is 40 mL.",
     "Add 5 mL so the volume is 40 mL.",
     "He needs 7 days to read the remaining 210 pages.",
@@ -316,6 +317,10 @@ def test_the_only_number_is_no_answer_if_the_question_gives_it(reply: str) -> No
         "The total is $72.\n\n**Step-by-step:**\n1. Pens: 3 × $2 = $6\n2. Books: 2 × $33 = $66\n"
         "3. Total: $6 + $66 = $72",
         "She sold 48 in April and 24 in May, for a total of 72.",
+        "Maria has 60 stickers and buys 12 more, for a total of 72.",
+        "She buys 9 pens at $8 each for a total of $72.",
+        "In 3 years, she will be 72.",
+        "Nobody else came, so there were 72 guests.",
         "She gave away 8 marbles and has 72 left.",
         "He spent $28, so he has $72 left.",
     ],
