@@ -279,10 +279,11 @@ _PARTLY = re.compile(r"\b(?:to|of|for)\s+(?:part|step|the\s+(?:first|second|othe
 
 
 _SAMPLE = re.compile(  # the end of an introduction to what is no answer of the reply's own
-    r"(?:\A|[.!?\n,;:]\s*)\W*(?:(?:but|so|and)\s+)?(?:(?:the|an?|your)\s+)?(?:[\w-]+\s+){0,2}(?:format|form|template|schema)"
-    r"\s+(?:(?:is|was|would\s+be|looks\s+like)\W*\Z|:\W*\Z)"
-    r"|\b(?:format|form|template)\b[^.!?\n]{0,20}\bwould\s+be\W*\Z"
-    r"|\b(?:will|would|can|could|I['\u2019](?:ll|d))\b[^.!?\n]{0,80}\b(?:format|form|like(?:\s+this)?|such\s+as)\W*\Z"
+    r"(?:\A|[.!?\n,;:]\s*)\W*(?:(?:but|so|and)\s+)?(?:(?:the|an?|your)\s+)?(?:[\w-]+\s+){0,2}(?:format|template|schema)"
+    r"\s+(?:is|was|would\s+be|looks\s+like)\W*\Z"
+    r"|\b(?:format|template)\b[^.!?\n]{0,20}\bwould\s+be\W*\Z"
+    r"|\b(?:will|would|can|could|I['\u2019](?:ll|d))\b[^.!?\n]{0,80}"
+    r"\b(?:in\s+(?:this|the|that|your|an?)\s+(?:\w+\s+){0,2}form(?:at)?|like(?:\s+this)?|such\s+as)\W*\Z"
     r"|\bI\s+(?:could|might)\s+(?:answer|say|reply|return)\W*\Z"
     r"|(?:\A|[.!?\n]\s*|\b(?:an|your|that)\s+)\W*examples?(?:\s+(?:answer|output|response|reply|json|format))?(?:\s+of\s+(?:the|a)\s+\w+)?\W*\Z"
     r"|(?:\A|[.!?\n]\s*)\W*(?:you|the\s+user)\s+(?:said|wrote|gave|sent|wants?)\b[^.!?\n]{0,40}\Z"

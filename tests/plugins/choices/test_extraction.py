@@ -1078,3 +1078,4 @@ def test_a_description_of_options_or_a_format_is_no_choice(reply: str) -> None:
 def test_an_option_may_be_named_false() -> None:
     assert ChoiceExtraction(["False", "True"]).read("A. False") == "A"
     assert ChoiceExtraction(PLACES).read("Here is my answer in the requested form: B") == "B"
+    assert ChoiceExtraction(["go", "went"]).read("The correct form is B.") == "B"
