@@ -93,6 +93,7 @@ _BULLET = re.compile(
     r"|(?![❌✗✘✖])[\u2190-\u21ff\u2300-\u2bff\U0001f300-\U0001faff]\ufe0f?[ \t]*)+",
     re.M,
 )
+_BLANK_LINES = re.compile(r"\n{3,}+")
 _OTHER_LABEL = re.compile(
     rf"\b(?:{KIND}|bad|not(?:\s+\w+)?|(?:eliminat|exclud|reject|discard|avoid)\w*|rul\w+\s+out|distractors?)\Z",
     re.I,
@@ -228,6 +229,7 @@ class ChoiceExtraction(OptionNames):
     def _prepared(self, text: str) -> str:
         """Return a plain text with Latin letters for ordinals and for letters that look alike."""
         text = _BULLET.sub("", plain(_IN_KEY.sub(" ", text), " answer: "))
+        text = _BLANK_LINES.sub("\n\n", text)  # of bullets alone, which make searches quadratic
         if not _CYRILLIC_LETTER.search(text):
             text = _LOOK_ALIKE.sub(lambda match: match[0].translate(_LATIN), text)
         return _ORDINAL.sub(self._by_ordinal, text)
