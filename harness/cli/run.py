@@ -173,10 +173,21 @@ def carry_out(
 
 
 def _say_warnings(jobs: Iterable[Job]) -> None:
-    """Warn about ignored base URLs, and about unsuitable prompts and checks."""
+    """Warn about ignored base URLs, repeated samples, and unsuitable prompts and checks."""
+    jobs = list(jobs)
     warnings = [warning for job in jobs for warning in ignored_urls(job.models)]
     for warning in dict.fromkeys(warnings):
         say(warning, "yellow")
+    greedy = [job for job in jobs if job.repeats_samples]
+    if greedy:
+        names = ", ".join(job.folder.name for job in greedy)
+        k = max(job.run.samples for job in greedy)
+        say(
+            f"{names}: samples: {k:,} at temperature 0. A model then gives (nearly) the same answer "
+            f"each time: further samples cost calls, but are no further tries, and pass@{k} is no "
+            "measure of asking again. Set decoding.temperature above 0.",
+            "yellow",
+        )
     faults = [fault for job in jobs for fault in job.task.prompt_errors()]
     for fault in dict.fromkeys(faults):
         say(f"Check the task: {fault}", "yellow")
