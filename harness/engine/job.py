@@ -128,8 +128,13 @@ class Job:
         features = self.model.backend.features
         if "recorded" in features or "temperature" not in features:
             return False
-        own_code = kind("backends").is_own_code(run.model.backend)
-        return not (self.model.simulated or own_code or APPLICATION in features)
+        return not (self.model.simulated or self.is_application)
+
+    @property
+    def is_application(self) -> bool:
+        """Whether the user's own code answers: it may change without a change of the run."""
+        own_code = kind("backends").is_own_code(self.run.model.backend)
+        return own_code or APPLICATION in self.model.backend.features
 
     @property
     def instances(self) -> Iterable[Instance[Any]]:

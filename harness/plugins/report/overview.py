@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from harness.analysis.breakdown import is_verdict, value_of
 from harness.analysis.failures import fence_hint
-from harness.analysis.metrics import PASS_RATE, SampleStatistic, all_from_cache
 from harness.analysis.identical_samples import IDENTICAL_SAMPLES
+from harness.analysis.metrics import PASS_RATE, SampleStatistic, all_from_cache
 from harness.analysis.self_preference import notes
 from harness.plugins.comparisons.comparison_document import (
     ShownUnit,

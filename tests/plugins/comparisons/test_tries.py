@@ -1,7 +1,6 @@
 """Feedback against asking again: unequal numbers of tries, and samples that are no tries."""
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,7 +60,7 @@ GREEDY = "study.retry2: samples: 2 at temperature 0."
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str], str]]:
+def study(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str], str]:
     """Return the folder and environment of a study at temperature 0, and what its run printed."""
     folder = tmp_path_factory.mktemp("tries")
     env = {**os.environ, "HARNESS_RUNS_DIR": "runs", "HARNESS_CACHE_DIR": "cache"}
@@ -76,7 +75,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict
         assert "at temperature" not in words(warm.stdout + warm.stderr)
         ended = harness("run", "study.yaml", env=env, cwd=folder)
     assert ended.returncode == 0, ended.stderr
-    yield folder, env, words(ended.stdout + ended.stderr)
+    return folder, env, words(ended.stdout + ended.stderr)
 
 
 def test_a_run_warns_of_samples_at_temperature_0(study: tuple[Path, dict[str, str], str]) -> None:
