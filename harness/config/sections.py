@@ -285,6 +285,7 @@ class RoundsSection(Section):
 
     max: Annotated[Count, Field(le=MOST_ROUNDS)] = 1  # answers per sample
     stop_on_pass: bool = True  # whether a sample ends at its first answer that passes
+    feedback: Annotated[str, Field(min_length=1)] | None = None  # template; None: the task's own
 
 
 class LimitsSection(Section):
