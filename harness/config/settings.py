@@ -72,9 +72,9 @@ class Settings(BaseSettings):
         except ValidationError as error:
             [field, *_] = error.errors()[0]["loc"]
             name = f"HARNESS_{field}".upper()
-            needed = _VALUES.get(str(field), "is not valid")  # the value may be secret
-            problem = f"The environment variable {name} {needed}."
-            remedy = "Set it to such a value, or unset it, also in the file .env."
+            fault = _VALUES.get(str(field), "is not valid")  # the value may be secret
+            problem = f"The environment variable {name} {fault}."
+            remedy = "Set it to a valid value, or unset it, also in the file .env."
             raise ConfigError(problem, remedy) from None
 
     @field_validator("runs_dir", "cache_dir", "data_dir", "prices")
