@@ -83,3 +83,17 @@ def test_a_task_without_the_option_names_the_key_that_has_it(task: str, tmp_path
     message = mistake(harness("run", "run.yaml", "--dry-run", env=env, cwd=tmp_path))
     assert "has no option 'feedback'" in message
     assert "Write rounds.feedback" in message
+
+
+def test_a_comparison_names_the_wording(tmp_path: Path) -> None:
+    with MockServer(answers=WrongAnswers()) as server:
+        env = setting(tmp_path, TASKS["rows"], server.base_url)
+        tree = yaml.safe_load((tmp_path / "run.yaml").read_text())
+        tree["variants"] = {"reasons": {}, "no_reasons": {"rounds.feedback": AGAIN}}
+        (tmp_path / "run.yaml").write_text(yaml.safe_dump(tree))
+        assert harness("run", "run.yaml", env=env, cwd=tmp_path).returncode == 0
+    config = yaml.safe_load((tmp_path / "runs/run.reasons/config.yaml").read_text())
+    assert config["rounds"].keys() == {"max", "stop_on_pass"}, "as in earlier versions"
+    compared = harness("compare", "run", env=env, cwd=tmp_path)
+    assert compared.returncode == 0, compared.stderr
+    assert f"The runs differ in rounds.feedback ({AGAIN}, null)." in words(compared.stdout)

@@ -448,7 +448,7 @@ def _tries(filled: Sequence[FilledRun], scores: Sequence[str], round_: int | Non
         for run in filled:
             metrics = run.variant.metrics
             measured = structs.replace(metrics, measure=score or metrics.measure)
-            several = (run.variant.settings.get("samples") or 1) > 1
+            several = metrics.n_samples > metrics.n_instances
             variants.append(replace(run.variant, metrics=measured if several else metrics))
         yield from run_differences.unequal_tries(variants, round_)
         yield from run_differences.repeated_samples(variants)
