@@ -53,10 +53,13 @@ def identical_samples(index: AttemptIndex) -> str:
             same += all(sample == first for sample in others)
     if same < FEWEST or same < NEARLY_ALL * total:
         return ""
-    cause = " at temperature 0" if greedy else ""
+    cause = ""
+    remedy = ""
+    if greedy:
+        cause = " at temperature 0"
+        remedy = " Set decoding.temperature above 0."
     return (
         f"{IDENTICAL_SAMPLES}: all samples of an instance are the same text{cause}, in {same:,} of "
         f"{total:,} instances. Such samples are no further tries: pass@K equals the pass rate "
-        "there, and is no measure of asking again. Set decoding.temperature above 0, for a model "
-        "that draws its answers."
+        f"there, and is no measure of asking again.{remedy}"
     )
