@@ -20,7 +20,8 @@ from harness.errors import ConfigError
 Permission = Literal["refused", "allowed", "reported"]
 """Whether code is refused, executed, or executed after a message that names its file.
 
-A file in or beside a run's folder is always named before it is executed.
+A file in or beside a run's folder, or anywhere in the user's folder of runs, is always named before
+it is executed.
 """
 
 _permission: ContextVar[Permission] = ContextVar("permission", default="refused")
@@ -67,7 +68,7 @@ def check_execution(path: str | Path) -> None:
         problem = f"{path} contains code, which is not executed to read a run."
         remedy = "If you trust it: harness run FILE and harness score RUN execute it."
         raise ExecutionRefused(problem, remedy)
-    if present == "reported" or in_run_folder(path) or _beside_runs(path):
+    if present == "reported" or in_run_folder(path) or _among_runs(path):
         _report(Path(path).absolute())
 
 
@@ -87,9 +88,23 @@ def _is_run_folder(folder: Path) -> bool:
     return (folder / "config.yaml").exists() and (folder / "manifest.json").exists()
 
 
-def _beside_runs(path: str | Path) -> bool:
-    """Return whether a file lies in a folder of runs, which may have come as a whole."""
+_runs_roots: set[Path] = set()
+
+
+def set_runs_root(root: Path) -> None:
+    """From now on, name each file below this folder of runs before it is executed."""
+    _runs_roots.add(root.resolve())
+
+
+def _among_runs(path: str | Path) -> bool:
+    """Return whether a file lies below the user's folder of runs, or beside other runs.
+
+    A folder of runs may have come as a whole.
+    """
+    resolved = Path(path).resolve()
+    if _runs_roots.intersection(resolved.parents):
+        return True
     try:
-        return any(map(_is_run_folder, Path(path).resolve().parent.iterdir()))
+        return any(map(_is_run_folder, resolved.parent.iterdir()))
     except OSError:
         return False

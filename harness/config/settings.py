@@ -18,6 +18,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from harness.errors import ConfigError, SecretMissing
+from harness.execution import set_runs_root
 
 
 @contextlib.contextmanager
@@ -76,6 +77,7 @@ class Settings(BaseSettings):
             problem = f"The environment variable {name} {fault}."
             remedy = "Set it to a valid value, or unset it, also in the file .env."
             raise ConfigError(problem, remedy) from None
+        set_runs_root(self.runs_dir)
 
     @field_validator("runs_dir", "cache_dir", "data_dir", "prices")
     @classmethod

@@ -266,14 +266,18 @@ def test_a_command_that_needs_the_code_names_the_file(
     assert marker.exists()
 
 
-@pytest.mark.parametrize("place", ["runs", "runs/evil"])
+@pytest.mark.parametrize("place", ["runs", "runs/evil", "runs/stuff", "runs/stuff/deep"])
 def test_code_beside_runs_or_in_a_damaged_one_is_named(
     planted: Callable[[str], Path], tmp_path: Path, place: str
 ) -> None:
-    """A folder of runs may have come as a whole. A run without its configuration is one, too."""
+    """A folder of runs may have come as a whole. A run without its configuration is one, too.
+
+    A folder among the runs that holds no run may have come with them.
+    """
     planted("check")
     folder = tmp_path / place
-    if place != "runs":
+    folder.mkdir(parents=True, exist_ok=True)
+    if place == "runs/evil":
         (folder / "config.yaml").unlink()
     (folder / "mine.py").write_text("def mine(text): return True\n")
     task = {"rows": [{"id": "r", "prompt": "Q?"}], "checks": ["./mine.py"]}
