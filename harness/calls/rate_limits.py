@@ -174,10 +174,14 @@ class Demand(NamedTuple):
 
 
 class Reservation(NamedTuple):
-    """A reservation for a call: when the call was sent (seconds), and its expected use by unit."""
+    """A reservation for a call: when the call was sent (seconds), and its expected use by unit.
+
+    ``whole`` is that in the limits of which a shard has a part.
+    """
 
     sent: float
     amounts: Amounts
+    whole: Reservation | None = None
 
 
 def _a_minute(limit: float, unit: Unit) -> str:
@@ -235,6 +239,7 @@ class RateLimits:
         share: File in which the processes of this machine count their use of the user's limits.
             None: each process counts only its own.
         shared: Shares the user's limits with processes of other machines instead.
+        whole: The limits of which these are a shard's part. Calls keep to both.
         clock: Returns the current time in seconds.
 
     Attributes:
@@ -249,11 +254,13 @@ class RateLimits:
         *,
         share: Path | None = None,
         shared: SharedRates | None = None,
+        whole: RateLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
         self._share = share
         self._shared = shared
+        self.whole = whole
         if shared is not None:
             self._clock = shared.clock
             shared.demand = self._demand
@@ -292,13 +299,24 @@ class RateLimits:
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[bool]:
         """Lock the shared windows, if any, and yield whether this succeeded."""
+        with contextlib.ExitStack() as stack:
+            free = True
+            if self.whole is not None:
+                free = stack.enter_context(self.whole.exclusive())
+            if free:
+                free = stack.enter_context(self._exclusive_part())
+            if not free:
+                self.reason = "another process, which has locked their file"
+            yield free
+
+    @contextlib.contextmanager
+    def _exclusive_part(self) -> Iterator[bool]:
         file = self._file
         if file is None or not self._stated:
             yield True
             return
         with file.locked() as ours:
             if not ours:
-                self.reason = "another process, which has locked their file"
                 yield False
                 return
             shared = {unit: self._windows[unit] for unit in self._stated}
@@ -325,6 +343,9 @@ class RateLimits:
         margins = self._margins()
         amounts = _amounts(*self._estimate.of(request))
         longest = 0.0
+        if self.whole is not None:
+            longest = self.whole.wait(request)
+            self.reason = self.whole.reason
         for unit, window in self._windows.items():
             wait = window.wait(amounts[unit], margins[unit], now)
             if wait > longest:
@@ -342,7 +363,8 @@ class RateLimits:
         for unit, amount in amounts.items():
             self._windows[unit].take(amount, now)
         self._open += 1
-        return Reservation(now, amounts)
+        whole = None if self.whole is None else self.whole.take(request)
+        return Reservation(now, amounts, whole)
 
     def settle(
         self,
@@ -357,6 +379,8 @@ class RateLimits:
         """
         if reservation is None:
             return
+        if self.whole is not None:
+            self.whole.settle(reservation.whole, request, usage, used)
         now = self._clock()
         self._open -= 1
         actual: Mapping[Unit, float] = reservation.amounts

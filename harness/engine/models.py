@@ -83,22 +83,26 @@ class Resources:
         """Return the rate limits of a model. Repeated calls return the same object.
 
         If machines share the limits, so do all processes with the same provider keys, of which only
-        a hash is stored. Otherwise, a shard has its own part of the limits.
+        a hash is stored. Otherwise, a shard has its own part of the limits, and shares the whole
+        limits with the machine's other runs.
         """
+        whole: RateLimits | None = None
         if not self.shares_calls:
             id_ = content_hash((backend, endpoint, model, *([shard] if shard else [])))
+            if shard:
+                whole = self.rate_limits(backend, endpoint, model)
         else:  # servers at a loopback address are those of one machine
             host = platform.node() if past_proxies(endpoint) else ""
             id_ = content_hash((backend, endpoint, model, host, *provider_keys))
         if id_ not in self._rate_limits:
-            self._rate_limits[id_] = self._new_rate_limits(id_)
+            self._rate_limits[id_] = self._new_rate_limits(id_, whole)
         return self._rate_limits[id_]
 
-    def _new_rate_limits(self, id_: str) -> RateLimits:
+    def _new_rate_limits(self, id_: str, whole: RateLimits | None) -> RateLimits:
         for layer in self.layers:
             if (shared := layer.shared_rates(id_)) is not None:
                 return RateLimits({}, shared=shared)
-        return RateLimits({}, share=self.settings.cache_dir / "rates" / id_)
+        return RateLimits({}, share=self.settings.cache_dir / "rates" / id_, whole=whole)
 
     def __enter__(self) -> Self:
         self.servers.__enter__()
@@ -124,6 +128,7 @@ class Model:
     reasoning: Reasoning = field(default_factory=Reasoning)  # the marks around it
     evaluated: bool = True  # whether it is the run's model, and not a judge or a stage of a build
     later: LaterTerms | None = None  # None: calls are made at once
+    whole_limits: LimitsSection | None = None  # those of which a shard's ``limits`` are a part
 
     def cost(self, reply: Reply) -> float | None:
         """Return a reply's recorded cost, or else its cost at the current price."""
@@ -270,7 +275,8 @@ class ModelBuilder:
         instances).
         """
         resources = self.resources
-        limits = self._limits(section)
+        whole_limits = self._limits(section)
+        limits = self._part(whole_limits)
         beginnings = SharedBeginnings()
         keys: list[str] = []
 
@@ -309,6 +315,7 @@ class ModelBuilder:
             reasoning,
             evaluated=where == "model" and self.task is not None,
             later=next(filter(None, terms), None),
+            whole_limits=whole_limits,
         )
         if price is None:
             return replace(model, price=resources.prices.find(model.host, section.name))
@@ -364,6 +371,10 @@ class ModelBuilder:
                 for name in section.limits.model_fields_set:
                     changes[name] = getattr(section.limits, name)
             limits = limits.model_copy(update=changes)
+        return limits
+
+    def _part(self, limits: LimitsSection) -> LimitsSection:
+        """Return a shard's part of rate limits, which is all of them if machines share them."""
         if self.shard is None or self.resources.shares_calls:
             return limits
         parts: dict[str, int] = {}
@@ -449,14 +460,21 @@ def ignored_urls(models: Iterable[Model]) -> Iterator[str]:
 def apply_limits(models: Sequence[Model]) -> None:
     """Apply the run file's rate limits. The lowest applies to models that share their limits."""
     for model in models:
-        sharing = [sharer.limits for sharer in models if sharer.rates is model.rates]
-        lowest: dict[Unit, int] = {}
+        sharers = [sharer for sharer in models if sharer.rates is model.rates]
+        model.rates.set_limits(_lowest(sharer.limits for sharer in sharers))
+        if model.rates.whole is not None:
+            whole = (sharer.whole_limits or sharer.limits for sharer in sharers)
+            model.rates.whole.set_limits(_lowest(whole))
+
+
+def _lowest(sections: Iterable[LimitsSection]) -> dict[Unit, int]:
+    lowest: dict[Unit, int] = {}
+    for section in sections:
         for unit, key in LIMIT_KEYS.items():
-            limits = [getattr(section, key) for section in sharing]
-            stated = [limit for limit in limits if limit is not None]
-            if stated:
-                lowest[unit] = min(stated)
-        model.rates.set_limits(lowest)
+            limit = getattr(section, key)
+            if limit is not None:
+                lowest[unit] = min(limit, lowest.get(unit, limit))
+    return lowest
 
 
 def check_prices(models: Iterable[Model], resources: Resources) -> None:

@@ -231,6 +231,35 @@ def test_processes_share_what_they_use_and_a_new_one_knows_of_it(tmp_path: Path)
     assert len(sent) >= 0.85 * 150
 
 
+def test_shards_and_a_whole_run_together_keep_to_the_limit(tmp_path: Path) -> None:
+    clock = Clock()
+
+    def started(part: int = 0) -> RateLimits:
+        whole = RateLimits({"requests": 60}, share=tmp_path / "m", clock=clock)
+        if not part:
+            return whole
+        share = tmp_path / f"m {part}"
+        return RateLimits({"requests": 15}, share=share, whole=whole, clock=clock)
+
+    processes = [started(1), started(2), started()]
+    sent: list[tuple[float, int]] = []
+    for turn in range(3000):
+        clock.now += 0.05
+        rates = processes[turn % 3]
+        with rates.exclusive() as ours:
+            assert ours
+            if rates.wait(request()) == 0:
+                reservation = rates.take(request())
+                sent.append((clock.now, turn % 3))
+                rates.settle(reservation, request(), None)
+    for start, _ in sent:
+        inside = [process for time, process in sent if start <= time < start + 60]
+        assert len(inside) <= 60
+        assert inside.count(0) <= 15
+        assert inside.count(1) <= 15
+    assert len(sent) >= 0.85 * 150
+
+
 def test_a_process_that_lets_its_calls_in_keeps_others_out(tmp_path: Path) -> None:
     one, two = (RateLimits({"requests": 60}, share=tmp_path / "m") for _ in range(2))
     with one.exclusive() as ours, two.exclusive() as theirs:
