@@ -31,6 +31,8 @@ SESSION = b"session "  # prefix of payment keys for what sessions reserve for ca
 
 NAME = "name "  # prefix of what records the accounts of runs' names among the payments
 
+PRUNED = f"{NAME}pruned"  # ``run`` of the payment (of nothing) that says when replies were deleted
+
 FORMAT = 1  # the file's ``user_version``; the earliest files have 0 and the same layout of replies
 
 COLUMNS = {
@@ -210,10 +212,11 @@ def mark(path: Path) -> None:
 
 
 def is_emptied(path: Path) -> bool:
-    """Return whether a database is empty but still has a log, which SQLite would delete."""
-    log = _part(path, "-wal")
-    emptied = path.exists() and path.stat().st_size < SMALLEST
-    return emptied and log.exists() and log.stat().st_size > 0
+    """Return whether a database's file is there but empty, for example after a full disk.
+
+    SQLite would take it for a new one, and delete its log.
+    """
+    return path.exists() and path.stat().st_size < SMALLEST
 
 
 def recover(path: Path, restore: Restore) -> str:

@@ -10,12 +10,13 @@ from harness.analysis.summary import read_metrics
 from harness.cli.options import Format, Run, Runs, agreed
 from harness.config.settings import Settings
 from harness.engine.run_files import run_named, runs_named
-from harness.engine.session import keep_account
+from harness.engine.session import keep_paid
 from harness.errors import HarnessError, UserError
 from harness.report.runs import runs_document
 from harness.store.run_folder import REPORT, RunFolder
 from harness.store.runs import all_runs
 from harness.terminal.console import say, show
+from harness.wording import count_of
 
 
 def ls(form: Format = "table") -> None:
@@ -67,16 +68,24 @@ def rm(runs: Runs, yes: bool = False) -> None:
     """
     settings = Settings()
     folders = runs_named(runs, settings, removed=True)
+    lost = sum(keep_paid(folder, settings) for folder in folders)
+    kept = (
+        "The cache keeps their paid replies: the same run file runs again without paying for them."
+    )
+    if lost:
+        calls = count_of(lost, "call")
+        kept = f"The cache lacks the replies to {calls}: a new run pays for them again."
     if not yes:
         show(runs_document({folder.name: run_metrics(folder) for folder in folders}))
         what = "this run" if len(folders) == 1 else f"these {len(folders):,} runs"
+        if lost:
+            say(kept)
         if not agreed(f"Delete {what}?"):
             raise UserError("Nothing was deleted.", "Answer y, or use --yes.")
     for folder in folders:
-        keep_account(folder, settings)
         folder.remove()
         say(f"Deleted {folder.path}")
-    say("The cache keeps their paid replies: the same run file runs again without paying for them.")
+    say(kept)
 
 
 def mv(run: Run, new: Annotated[str, typer.Argument(metavar="NEW")]) -> None:
@@ -90,7 +99,7 @@ def mv(run: Run, new: Annotated[str, typer.Argument(metavar="NEW")]) -> None:
     settings = Settings()
     folder = run_named(run, settings)
     moved = folder.rename(new)
-    keep_account(moved, settings)
+    keep_paid(moved, settings, replies=False)
     say(f"Renamed {folder.name} to {moved.name}: {moved.path}")
     if (moved.path / REPORT).exists():
         say(f"Its report has the old name; to write it again: harness report {moved.name}")

@@ -1,19 +1,36 @@
 """The reply cache, which all runs share: where it is, what refills it, and whose calls it has."""
 
+import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
+from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
+from harness.backends.openai import PRESETS
+from harness.calls.database import PRUNED, ReplyRow, Write
 from harness.calls.reply_cache import ReplyCache, encoded
 from harness.calls.signals import Report
+from harness.config.sections import ModelSection
 from harness.config.settings import Settings
 from harness.engine.infrastructure import call_layers
-from harness.errors import HarnessError
-from harness.records import REFUSALS, SCHEMA_VERSION, Attempt, Reply, Usage
+from harness.errors import ConfigError, DataInvalid, HarnessError
+from harness.plugin_loader import kind
+from harness.ports import Backend, class_of
+from harness.records import (
+    INTERRUPTIONS,
+    REFUSALS,
+    SCHEMA_VERSION,
+    Attempt,
+    Reply,
+    Usage,
+    encodable,
+)
+from harness.store.file_states import LineSeals
 from harness.store.files import make_folder
 from harness.store.json_lines import lines
 from harness.store.judgements import read_register
@@ -39,27 +56,145 @@ def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCach
     return ReplyCache(path, notice=notice, restore=restore)
 
 
-def recorded_replies(runs_dir: Path) -> Iterator[tuple[bytes, bytes, str, str, float]]:
+def recorded_replies(runs_dir: Path) -> Iterator[ReplyRow]:
     """Yield the replies in all runs' attempts, as rows for a new cache.
 
-    A row holds the call's key, encoded reply, backend, model and Unix time. Replies with
-    log-probabilities are skipped, because attempts do not record these.
+    Replies of runs that were made here come first: the cache keeps the first one of a call. Of
+    other runs, only those count whose model is the same on each machine.
+    """
+    own: list[RunFolder] = []
+    foreign: list[RunFolder] = []
+    for folder in all_runs(runs_dir):
+        with contextlib.suppress(HarnessError):  # skip a folder that cannot be read
+            if folder.made_here():
+                own.append(folder)
+            elif not _is_local(folder.read_config().model):
+                foreign.append(folder)
+    for folder in (*own, *foreign):
+        with contextlib.suppress(HarnessError):
+            yield from _replies_of(folder)
+
+
+def _is_local(model: ModelSection) -> bool:
+    """Return whether a model may be another one on another machine.
+
+    That is the user's own code, or a server whose address has a meaning on its network only.
+    """
+    if kind("backends").is_own_code(model.backend):
+        return True
+    url = model.options.get("base_url")
+    preset = PRESETS.get(str(model.options.get("preset")))
+    if not url and preset is not None:
+        url = preset.url
+    if not url:  # the vendor's own server, or weights that the keys of calls identify
+        return False
+    try:
+        host = urlsplit(str(url)).hostname or ""
+    except ValueError:
+        return True
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        return "." not in host or host.endswith(_LOCAL_DOMAINS)
+
+
+_LOCAL_DOMAINS = (".local", ".localhost", ".localdomain", ".internal", ".lan", ".home.arpa")
+
+
+def _replies_of(folder: RunFolder) -> Iterator[ReplyRow]:
+    """Yield the replies in a run's attempts, except those in lines that were edited.
+
+    Replies with log-probabilities are skipped, because attempts do not record these.
     """
     decoder = msgspec.json.Decoder(Attempt)
-    for folder in all_runs(runs_dir):
+    backend = folder.read_config().model.backend
+    seals = LineSeals(folder.path)
+    for number, (_, text) in enumerate(lines(folder.attempts), 1):
         try:
-            backend = folder.read_config().model.backend
-            for _, text in lines(folder.attempts):
-                try:
-                    attempt = decoder.decode(text)
-                    key = bytes.fromhex(attempt.call_id or "")
-                except (msgspec.MsgspecError, ValueError):
-                    continue
-                model = attempt.request.get("model")
-                if (reply := _reply(attempt)) and len(key) == 16 and isinstance(model, str):
-                    yield key, encoded(reply), backend, model, attempt.ended_at
-        except HarnessError:  # skip a folder that cannot be read
+            seals.check(text, folder.attempts, number)
+            attempt = decoder.decode(text)
+            key = bytes.fromhex(attempt.call_id or "")
+            reply = _reply(attempt)
+            content = b"" if reply is None else encoded(reply)
+        except (msgspec.MsgspecError, DataInvalid, ValueError, OverflowError):
             continue
+        model = attempt.request.get("model")
+        if content and len(key) == 16 and isinstance(model, str):
+            yield key, content, encodable(backend), encodable(model), attempt.ended_at
+
+
+def cached_calls(folder: RunFolder) -> set[str]:
+    """Return the ids of a run's calls whose replies are cached if they are complete.
+
+    Those of judges that are not in the run file are omitted, because their backend is not known.
+    """
+    from harness.store.calls import read_callers  # NumPy takes 0.2 s to import
+
+    run = folder.read_config()
+    backends = {judge.as_: judge.model.backend for judge in run.judges}
+    backends[""] = run.model.backend
+    cacheable = {caller for caller, backend in backends.items() if _is_cacheable(backend)}
+    return {name for name, caller in read_callers(folder.attempts).items() if caller in cacheable}
+
+
+def _is_cacheable(name: str) -> bool:
+    try:
+        backend = kind("backends").load(name)
+    except ConfigError:  # code that is not executed, for example
+        return True
+    return class_of(backend, Backend).cacheable  # type: ignore[type-abstract]
+
+
+async def save_replies(replies: ReplyCache, folder: RunFolder, call_ids: Collection[str]) -> int:
+    """Save a run's replies that a cache has lost, before the run is deleted.
+
+    They are not saved if the run was made elsewhere, or if the user has deleted them from the
+    cache. ``call_ids`` are those of the run's recorded calls.
+
+    Returns:
+        The number of replies that the cache still lacks.
+    """
+    missing = _missing(replies, [bytes.fromhex(name) for name in call_ids])
+    if not missing:
+        return 0
+    [(pruned_at,)] = replies.read("SELECT total(created) FROM payments WHERE run = ?", [PRUNED])
+    writes: list[asyncio.Future[None]] = []
+    if folder.made_here():
+        for row in _replies_of(folder):
+            if row[0] in missing and row[-1] > pruned_at:
+                writes.append(replies.write(Write([row])))
+                missing.remove(row[0])
+            if len(writes) >= _AT_ONCE:
+                await asyncio.gather(*writes)
+                writes.clear()
+    await asyncio.gather(*writes)
+    return len(missing - _incomplete_calls(folder))
+
+
+_AT_ONCE = 500  # rows
+
+
+def _missing(replies: ReplyCache, keys: Sequence[bytes]) -> set[bytes]:
+    missing = {*keys}
+    for first in range(0, len(keys), _AT_ONCE):
+        some = keys[first : first + _AT_ONCE]
+        places = ", ".join("?" * len(some))
+        query = f"SELECT key FROM replies WHERE key IN ({places})"  # noqa: S608
+        missing.difference_update(key for (key,) in replies.read(query, some))
+    return missing
+
+
+def _incomplete_calls(folder: RunFolder) -> set[bytes]:
+    """Return the keys of a run's calls whose replies were not complete, and thus never cached."""
+    incomplete = set[bytes]()
+    decoder = msgspec.json.Decoder(Attempt)
+    for _, text in lines(folder.attempts):
+        with contextlib.suppress(msgspec.MsgspecError):
+            attempt = decoder.decode(text)
+            empty = not (attempt.text or "").strip() and attempt.finish_reason not in REFUSALS
+            if attempt.call_id and (empty or attempt.finish_reason in INTERRUPTIONS):
+                incomplete.add(bytes.fromhex(attempt.call_id))
+    return incomplete
 
 
 def _reply(attempt: Attempt) -> Reply | None:

@@ -26,12 +26,20 @@ from harness.config.settings import Settings
 from harness.engine.infrastructure import CallLayer, LaterCalls, call_layers
 from harness.engine.models import Model, apply_limits
 from harness.engine.reasoning import mark_warnings
-from harness.engine.replies import count_unrecorded, open_cache, recorded_replies, replies_path
-from harness.errors import ConfigError, StoreFailed
+from harness.engine.replies import (
+    cached_calls,
+    count_unrecorded,
+    open_cache,
+    recorded_replies,
+    replies_path,
+    save_replies,
+)
+from harness.errors import ConfigError, DataInvalid, HarnessError, StoreFailed
 from harness.records import (
     Request,
     account_of,
 )
+from harness.store.files import make_folder
 from harness.store.run_folder import FRESH, RunFolder, Spending, new_run_id
 from harness.store.runs import (
     base_name,
@@ -261,22 +269,40 @@ async def _follow_account(replies: ReplyCache, folder: RunFolder, run_id: str, b
     return run_id
 
 
-def keep_account(folder: RunFolder, settings: Settings) -> None:
-    """Record that a run's account is that of its name, so that it outlives the folder."""
-    path = replies_path(settings)
-    if not (folder.spending.exists() and path.exists()):
-        return
+def keep_paid(folder: RunFolder, settings: Settings, *, replies: bool = True) -> int:
+    """Let what a run has paid for outlive its folder, also if the cache was lost or damaged.
+
+    Its account is recorded as that of its name, with the amounts. Unless ``replies`` is False, the
+    cache gets the replies that it lacks.
+
+    Returns:
+        The number of the run's replies that cannot be saved.
+    """
     try:
         run_id = folder.run_id()
+        folder.read_spending()
     except StoreFailed:  # a damaged run can be deleted, too
-        return
+        return 0
+    call_ids = set[str]()
+    if replies:
+        with contextlib.suppress(HarnessError):
+            call_ids = cached_calls(folder)
+    if not (folder.spending.exists() or call_ids):
+        return 0
 
-    async def keep() -> None:
+    async def keep() -> int:
         restore = partial(recorded_replies, settings.runs_dir)
-        with ReplyCache(path, notice=logger.warning, restore=restore) as replies:
-            await _follow_account(replies, folder, run_id, base_name(folder))
+        path = replies_path(settings)
+        make_folder(path.parent)
+        with ReplyCache(path, notice=logger.warning, restore=restore) as cache:
+            if folder.spending.exists():
+                await _follow_account(cache, folder, run_id, base_name(folder))
+            session = Session(run_id, Stop(), Notices())
+            with contextlib.suppress(DataInvalid):
+                await _PaidByRuns(session, cache, {session.account: folder}).add(session.account)
+            return await save_replies(cache, folder, call_ids) if call_ids else 0
 
-    asyncio.run(keep())
+    return asyncio.run(keep())
 
 
 class _Sharers(NamedTuple):

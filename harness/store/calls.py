@@ -232,6 +232,11 @@ def read_call_ids(path: Path) -> set[str]:
     return {name for _, name, _ in _recorded(path) if name}
 
 
+def read_callers(path: Path) -> dict[str, str]:
+    """Return who made the calls that a run's lines record: a judge's name, or "", by call id."""
+    return {name: judge for judge, name, _ in _recorded(path) if name}
+
+
 def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str, RecordedCall]]:
     """Yield the judge's name (or ""), the id and the call for each recorded call of a run.
 

@@ -28,7 +28,7 @@ from harness.store.file_states import (
     file_states,
 )
 from harness.store.files import write_json
-from harness.store.run_folder import EXTENDS, SHARD, RunFolder
+from harness.store.run_folder import EXTENDS, PLACE, SHARD, VARIED, RunFolder
 
 
 @functools.cache  # reads 25 files: 8 ms
@@ -48,7 +48,8 @@ class Manifest:
     """A run's manifest, written as sessions begin and end.
 
     ``variants`` are all variants of the run file, or () if the runs come from no file. ``extends``
-    says whether later evaluations may add further ones. ``display``
+    says whether later evaluations may add further ones. ``varied`` are the keys of the task in
+    which they differ. ``display``
     has what readers need instead of the run's code. The id of a new run is ``run_id`` or, by
     default, random. ``finished_before`` is the number of samples that earlier sessions finished.
     """
@@ -64,6 +65,7 @@ class Manifest:
         variant: str = "",
         variants: Sequence[str] = (),
         extends: bool = False,
+        varied: Sequence[str] = (),
         display: Mapping[str, Any] = MappingProxyType({}),
         run_id: str = "",
         clock: Callable[[], float] = time.time,
@@ -75,6 +77,8 @@ class Manifest:
         self.finished_before = (self._content.get("samples") or 0) - (folder.unfinished() or 0)
         self._content.setdefault("sealed", not (self._content.get("id") or folder.begun()))
         self._content.setdefault("id", run_id or uuid4().hex)
+        if not (self._sessions or folder.begun()):
+            self._content[PLACE] = folder.first_account()
         self._content.setdefault("scoring", 1 if self._sessions else SCORING_VERSION)
         free = {"folder", "limits", "budget", "measure", "variants", "matrix"}
         config = run.model_dump_json(exclude=free)
@@ -89,6 +93,7 @@ class Manifest:
             "variant": variant,
             "variants": list(variants),
             EXTENDS: extends,
+            VARIED: list(varied),
             SHARD: run.shard,
             "config_sha256": hashlib.sha256(config.encode()).hexdigest(),
             "fingerprint": dict(fingerprint),

@@ -26,7 +26,7 @@ from harness.config.yaml_text import read
 from harness.errors import ConfigError, RunConflict, StoreFailed, option
 from harness.execution import ExecutionRefused, executing
 from harness.plugin_loader import CODE, without_removed
-from harness.records import METRICS_VERSION, SCHEMA_VERSION, Time
+from harness.records import METRICS_VERSION, SCHEMA_VERSION, Time, account_of
 from harness.store.file_states import ATTEMPTS as ATTEMPTS
 from harness.store.file_states import JUDGEMENTS as JUDGEMENTS
 from harness.store.file_states import MANIFEST, line_tag, sealed, write_recorded
@@ -47,7 +47,9 @@ SCORES = "scores.jsonl"  # written by `harness score`
 SPENDING, PRICES = "spending.json", "prices.json"
 EXTENDS = "extends"  # in the manifest: whether runs of an evaluation were added to existing ones
 FRESH = "fresh"  # in the manifest: the time since which the file's runs have new accounts
+PLACE = "place"  # in the manifest: where the run was made, as the account of its name there
 SHARD = "shard"  # in the manifest: which part of a run the run is, such as 3/16
+VARIED = "varied"  # in the manifest: the keys of the task in which the variants differ
 REPORT, ROWS = "report.html", "rows.jsonl"
 COPIES = ".remote.json"  # which files an object store has (`harness sync`)
 LABELS = "labels"  # subfolder for the human labels with which judges were validated
@@ -70,9 +72,11 @@ class _Manifest(msgspec.Struct):
     owed: int | None = None
     unanswerable: int = 0
     backend: str | None = None
+    place: str = ""
     variant: str | None = None
     variants: list[str] = []
     extends: bool = False
+    varied: list[str] | None = None
     fresh: Time | None = None
     shard: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,5}/[0-9]{1,5}$")] | None = None
     packages: dict[str, Any] = {}
@@ -233,7 +237,10 @@ class RunFolder:
         with self.hold():
             if new.path.exists():
                 raise RunConflict(f"{new.path} exists already.", "Choose another name.")
+            made_here = self.made_here()
             manifest = self.read_manifest() | {"id": self.run_id(), "run": name}
+            if made_here:
+                manifest[PLACE] = new.first_account()
             manifest.pop(FRESH, None)  # the runs with the new name are not replaced
             metrics = read_json(self.metrics, dict[str, Any], "Remove it, then try again.")
             try:
@@ -317,6 +324,16 @@ class RunFolder:
     def first_account(self) -> str:
         """Return the account of the first run with this name on this machine."""
         return _path_hash(f"{platform.node()} {self.path.absolute()}")
+
+    def made_here(self) -> bool:
+        """Return whether the run was made on this machine, in this folder.
+
+        A run that was copied or downloaded from elsewhere was not. Earlier versions recorded only
+        the account of a run's name.
+        """
+        manifest = self.read_manifest()
+        place = manifest.get(PLACE) or account_of(manifest.get("id", ""))
+        return bool(place == self.first_account())
 
     def seal(self) -> Callable[[bytes], bytes]:
         """Return the function that seals lines which the run writes (`line_seals`)."""

@@ -109,10 +109,17 @@ async def test_a_damaged_file_is_kept_and_a_new_one_filled(path: Path, how: str)
 
 
 @pytest.mark.parametrize("content", [b"", b"S"])
-async def test_an_emptied_file_is_a_new_one(path: Path, content: bytes) -> None:
+async def test_an_emptied_file_is_damaged(path: Path, content: bytes) -> None:
+    """A full disk or a failed copy empties a file. Without its log, it looks like a new one."""
     await fill(path)
     replace(path, content)
-    assert opened(path) == (set(), 0.0, [])
+    found, paid, messages = opened(path)
+    assert found == set(RECORDED)
+    assert paid == 0.0
+    assert "was damaged" in messages[0]
+    [kept] = kept_aside(path)
+    assert kept.read_bytes() == content
+    assert opened(path) == (found, paid, []), "once"
 
 
 @pytest.mark.parametrize("content", [b"", b"S"])

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from harness.calls.database import NAME, is_damage, mark
+from harness.calls.database import NAME, PRUNED, is_damage, mark
 from harness.cli.options import JsonFormat, agreed
 from harness.cli.verbs import VerbGroup
 from harness.config.settings import Settings
@@ -156,7 +156,17 @@ def _delete(file: sqlite3.Connection, chosen: dict[str, Any]) -> int:
                 f"DELETE FROM replies WHERE rowid >= :start AND rowid < :end AND {_CONDITION}",  # noqa: S608
                 {"start": start, "end": start + BATCH, **chosen},
             ).rowcount
+    _record_pruning(file)
     return deleted
+
+
+def _record_pruning(file: sqlite3.Connection) -> None:
+    """Record when replies were deleted, so that no other command saves them again."""
+    if not file.execute("SELECT 1 FROM sqlite_master WHERE name = 'payments'").fetchone():
+        return  # an early file
+    row = "INSERT OR REPLACE INTO payments (run, key, usd, created) VALUES (?, ?, 0.0, ?)"
+    with file:
+        file.execute(row, [PRUNED, b"pruned", time.time()])
 
 
 def _shrink(file: sqlite3.Connection) -> bool:

@@ -45,6 +45,7 @@ from harness.store.lost_lines import find_loss
 from harness.store.run_folder import (
     FRESH,
     JUDGEMENTS,
+    PLACE,
     REFERENCES,
     ROWS,
     SHARD,
@@ -122,6 +123,8 @@ def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
         new = RunFolder(Path(temporary), name)
         try:
             _write(new, folders)
+            if all(folder.made_here() for folder in folders):
+                new.update_manifest({PLACE: target.first_account()})
             _aggregate(new, settings)
             new.update_manifest({KEY: file_states(new.path, (*GROWING, *SETTINGS))})
             metrics = measure(new)
@@ -231,7 +234,7 @@ def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
     sessions = [session for manifest in manifests for session in manifest.get("sessions", [])]
     write_json(
         new.manifest,
-        {key: value for key, value in manifests[0].items() if key not in (KEY, FRESH, SHARD)}
+        {key: value for key, value in manifests[0].items() if key not in (KEY, FRESH, PLACE, SHARD)}
         | {
             "id": uuid4().hex,
             "run": new.name,
