@@ -142,6 +142,7 @@ async def _execute(job: Job, session: Session, listener: Listener | None) -> Res
         variant=job.variant.name,
         variants=job.variant.listed,
         extends=job.variant.extends,
+        varied=job.variant.varied,
         display=recorded_display(run, job.data),
         run_id=session.run_id,
     )

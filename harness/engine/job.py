@@ -34,6 +34,7 @@ class FileVariant(NamedTuple):
     runs: Sequence[str] = ()  # names of all runs of the file, which share a budget
     listed: Sequence[str] = ()  # all variants of the file or, if it extends, of the evaluation
     extends: bool = False  # whether earlier runs of other variants still belong to the evaluation
+    varied: Sequence[str] = ()  # keys of the task in which the runs of the file differ
 
 
 ONLY_VARIANT = FileVariant()

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, cast
 
 from harness.analysis.metrics import PASS_RATE
-from harness.config.run_file import RunFile
+from harness.config.run_file import RunFile, flatten
 from harness.config.sections import of_k
 from harness.config.settings import Settings
 from harness.declarations import declared_members
@@ -208,11 +208,12 @@ def prepare_all(
     prepared = partial(prepare, resources=resources, retried=retried, rescore=rescore)
     listed = [*(runs_of_file(root, base) if extends else ()), *runs]
     listed = [*dict.fromkeys(filter(None, listed))]
+    varied = _varied_keys(runs.values())
     jobs: dict[str, Job] = {}
     for name, (variant, run) in zip(names, runs.items(), strict=True):
         if only not in ("", variant):
             continue
-        file_variant = FileVariant(variant, names, listed, extends)
+        file_variant = FileVariant(variant, names, listed, extends, varied)
         try:
             jobs[variant] = job = prepared(run, name, resources.settings, variant=file_variant)
             job.fingerprint  # noqa: B018 (a missing package ends all runs before the first call)
@@ -220,6 +221,19 @@ def prepare_all(
             where = f"Variant {variant!r}: " if variant else ""
             raise ConfigError(f"{where}{error.message}", error.remedy) from None
     return jobs
+
+
+def _varied_keys(runs: Collection[RunFile]) -> list[str]:
+    """Return the keys of the section ``task`` in which run files differ."""
+    values: dict[str, list[object]] = {}
+    for run in runs:
+        for key, value in flatten(run.task.model_dump(mode="json")).items():
+            values.setdefault(key, []).append(value)
+    varied: list[str] = []
+    for key, of_runs in values.items():
+        if len(of_runs) < len(runs) or any(value != of_runs[0] for value in of_runs):
+            varied.append(key)
+    return sorted(varied)
 
 
 LIKELIHOODS_REMEDY = (

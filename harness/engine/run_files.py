@@ -4,7 +4,7 @@ import inspect
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.config import shipped
 from harness.config.loading import expand, parse_override
-from harness.config.run_file import RunFile
+from harness.config.run_file import RunFile, flatten, is_below
 from harness.config.settings import Settings
 from harness.config.yaml_text import read
 from harness.datasets.folder import DataFolder
@@ -41,8 +41,10 @@ from harness.store.files import make_folder, replacing, write_whole
 from harness.store.json_lines import encode
 from harness.store.lost_lines import warn_of_names
 from harness.store.run_folder import (
+    EXTENDS,
     HASH,
     ROWS,
+    VARIED,
     RunFolder,
     change,
     input_change,
@@ -379,7 +381,8 @@ def _check_together(
 def _warn_of_versions(folders: Sequence[RunFolder], file: str, *, refuse: bool) -> None:
     """Warn of, or refuse, variants that were made or scored with different versions of an input.
 
-    A file's code has one version, and so have the checks and the data of runs of the same task.
+    A file's code has one version, and so have the checks and the data of runs of the same task,
+    and the settings of the task that the file does not vary.
     """
     if len(folders) < 2:
         return
@@ -387,7 +390,10 @@ def _warn_of_versions(folders: Sequence[RunFolder], file: str, *, refuse: bool) 
     for folder in folders:
         run = folder.read_config()
         task = run.task.model_dump_json().replace(str(folder.path), "")
-        for key, version in folder.read_manifest().get("fingerprint", {}).items():
+        manifest = folder.read_manifest()
+        for place, version in _common_inputs(run, manifest):
+            by_input.setdefault(place, {}).setdefault(version, folder.name)
+        for key, version in manifest.get("fingerprint", {}).items():
             if key.startswith(CODE) or key in INPUTS:
                 place = (key,) if key.startswith(CODE) else (key, task, str(run.seed))
                 by_input.setdefault(place, {}).setdefault(version, folder.name)
@@ -400,6 +406,28 @@ def _warn_of_versions(folders: Sequence[RunFolder], file: str, *, refuse: bool) 
                 raise RunConflict(f"{problem}.", f"{remedy[0].upper()}{remedy[1:]}.")
             logger.warning(f"{file}: {problem}: {remedy}")
             return
+
+
+def _common_inputs(
+    run: RunFile, manifest: Mapping[str, Any]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield keys and values of what a run has in common with the other variants of its file.
+
+    That are the task's settings that the file does not vary, and the data of rows of the user's.
+    The models and benchmarks of an evaluation have nothing in common.
+    """
+    varied = manifest.get(VARIED)
+    if varied is None or manifest.get(EXTENDS) or is_below("name", varied):
+        return
+    if not {"path", "rows"}.intersection(varied) and run.task.name == "jsonl":
+        key = f"dataset{HASH}"
+        if version := manifest.get("fingerprint", {}).get(key):
+            yield (key, "rows"), version
+    if "preset" in varied:
+        return
+    for key, value in flatten(run.task.model_dump(mode="json")).items():
+        if not is_below(key, [*varied, "path", "rows", "as"]):
+            yield (f"task.{key}",), json.dumps(value, sort_keys=True)
 
 
 def _warn_of_missing(

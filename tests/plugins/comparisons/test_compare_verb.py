@@ -304,3 +304,49 @@ def test_variants_that_were_scored_with_two_versions_of_a_check_are_named_by_all
         assert [text for text in caplog.messages if problem in text], reader
     assert begun("run", file, "--rescore", env=on(runs)).ended().returncode == 0
     assert harness(*gate, env=on(runs)).returncode == 0
+
+
+@pytest.mark.parametrize("varied", ["seed: {}", 'task.prompt: "{} {{{{ prompt }}}}"'])
+@pytest.mark.parametrize("edited", ["task.checks", "the data"])
+def test_variants_that_were_scored_with_two_versions_of_an_option_or_of_data_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, edited: str, varied: str
+) -> None:
+    """Only one variant was scored again. What the variants themselves vary is no difference."""
+    file, runs, rows = tmp_path / "q.yaml", tmp_path / "runs", tmp_path / "rows.jsonl"
+
+    def write(check: str, target: str) -> None:
+        row = '{{"prompt": "Q {}", "target": "{}"}}\n'
+        rows.write_text("".join(row.format(number, target) for number in range(8)))
+        file.write_text(
+            f"task: {{path: rows.jsonl, prompt: '{{{{ prompt }}}}', checks: [{check}]}}\n"
+            "model: simulated/0.5\n"
+            f"variants: {{a: {{{varied.format(1)}}}, b: {{{varied.format(2)}}}}}\n"
+        )
+
+    write("contains: {ignore_case: true}", "answer")
+    assert harness("run", file, env=on(runs)).returncode == 0
+    gate = ("check", "q", "--min", "pass_rate=0", "--too-few", "pass")
+    assert harness(*gate, env=on(runs)).returncode == 0
+    shutil.copytree(runs / "q.b", tmp_path / "before")
+    if edited == "the data":
+        write("contains: {ignore_case: true}", "other")
+    else:
+        write("contains", "answer")
+    assert begun("run", file, "--rescore", env=on(runs)).ended().returncode == 0
+    assert harness(*gate, env=on(runs)).returncode == 0
+    shutil.rmtree(runs / "q.b")
+    shutil.copytree(tmp_path / "before", runs / "q.b")
+    problem = f"q.a and q.b were made or scored with different versions of {edited}"
+    assert f"{problem}. Run the file" in " ".join(mistake(harness(*gate, env=on(runs))).split())
+    for reader in ("show", "table", "compare"):
+        caplog.clear()
+        refused = edited == "the data" and reader != "show"
+        assert harness(reader, "q", env=on(runs)).returncode == int(refused)
+        assert [text for text in caplog.messages if problem in text], reader
+
+
+def test_a_check_that_the_variants_vary_is_no_difference(tmp_path: Path) -> None:
+    variants = "variants={a: {task.checks: [contains]}, b: {task.checks: [contains: {target: e}]}}"
+    assert harness(*QUICK, "q", "-o", variants, env=on(tmp_path)).returncode == 0
+    gate = ("check", "q", "--min", "pass_rate=0", "--too-few", "pass")
+    assert harness(*gate, env=on(tmp_path)).returncode == 0
