@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from harness.calls.rate_limits import RateLimits
+from harness.config.run_file import Shard
 from harness.config.sections import LimitsSection, ModelSection, SecondModelSection
 from harness.config.settings import Settings
-from harness.engine.models import ModelBuilder, Resources
+from harness.engine.models import ModelBuilder, Resources, apply_limits
 from harness.errors import CallError, ConfigError
 from harness.plugin_loader import kind
 from harness.plugins.mock.server import MockServer
@@ -32,6 +33,27 @@ def test_a_second_model_inherits_what_it_does_not_set_except_the_rates(tmp_path:
         found = model.limits
         assert (found.timeout_s, found.attempts, found.reply_mb) == (20, 2, 5)
         assert (found.rpm, found.concurrency) == ((60, 3) if own else (None, 7))
+
+
+def test_a_shard_keeps_to_its_part_and_shares_the_whole_rates_with_other_runs(
+    tmp_path: Path,
+) -> None:
+    section = ModelSection(backend="simulated", name="m")
+    limits = LimitsSection(rpm=40)
+    request = Request("m", (Message("user", "Q"),), Decoding(), 0, Origin("i", 0, 0))
+    n_sent: dict[str, int] = {}
+    for shard in (Shard(1, 4), None):  # as two processes
+        with Resources(Settings(cache_dir=tmp_path)) as resources:
+            model = ModelBuilder(resources, limits, tmp_path, shard=shard).build(section)
+            apply_limits([model])
+            sent = 0
+            with model.rates.exclusive() as ours:
+                assert ours
+                while model.rates.wait(request) == 0:
+                    model.rates.take(request)
+                    sent += 1
+            n_sent[str(shard)] = sent
+    assert n_sent == {"1/4": 1, "None": 3}, "a burst of 4 in all"
 
 
 def test_headers_that_allow_less_than_the_limits_are_reported() -> None:
