@@ -32,6 +32,7 @@ from harness.scoring.conclusions import (
     is_taken_back,
     without_struck_out,
 )
+from harness.scoring.later_answers import states_another
 from harness.scoring.patterns import Pattern, PatternTooSlow, Take, around_group
 from harness.wording import truncated
 
@@ -173,6 +174,7 @@ _ENCLOSED = {"tags": ("<{}>", "</{}>"), "brackets": ("[{}]", "[/{}]")}
 
 
 _LABEL = re.compile(r"[^\W\d_]{2}\W*(?:[:=]|\s(?:is|was|are)\b)[^\w\n]*\Z|\banswer\W*\Z", re.I)
+_NAME = re.compile(r"([^\W\d_]\w{1,30})\W{0,5}\Z")
 _NEGATED = re.compile(r"not\b|\w+['\u2019]t\b", re.I)  # as in "The answer isn't B"
 
 
@@ -211,7 +213,10 @@ class Found(NamedTuple):
 
     def is_taken_back(self, text: str) -> bool:
         """Return whether the reply later takes back what is matched, whether announced or not."""
-        return is_taken_back(text, self.label, self.end, self.answer)
+        if is_taken_back(text, self.label, self.end, self.answer):
+            return True
+        name = _NAME.search(self.label)
+        return states_another(text, self.end, self.answer, name[1] if name else "")
 
 
 def answer_in(match: Any) -> str:

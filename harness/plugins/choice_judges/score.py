@@ -205,7 +205,7 @@ class NumberJudge(PromptJudge):
         corrections = _CORRECTED.finditer(text, number.end())
         if any(match[1] is None or Decimal(match[1]) != value for match in corrections):
             return None
-        if is_retracted(text, number.end()) or self._is_followed(text, number.end(), value):
+        if is_retracted(text, number.end(), by_judge=True) or self._is_followed(text, number.end(), value):
             return None
         scale = number[2]
         in_group = number.end(1) <= end

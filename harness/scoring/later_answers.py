@@ -1,0 +1,139 @@
+"""The answers that a reply states in words after the one that an extraction has read.
+
+>>> states_another('{"label": "spam"} **Final label:** ham', 17, "spam", "label")
+True
+>>> states_another('{"label": "spam"} The label is based on its link.', 17, "spam", "label")
+False
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from itertools import islice
+
+from harness.scoring.conclusions import (
+    ABOUT_ANSWER,
+    ANSWER_NOUN,
+    LONGEST_CLAUSE,
+    MOST_LABELS,
+    is_limit,
+    is_mentioned,
+    unmarked,
+)
+
+_START = (  # of a sentence
+    r"(?:(?:^|[.!?;]\s)[^\w\n]{0,10}|,\s(?=(?:the|my)\b))"
+    r"(?:(?:so|thus|therefore|hence|but|however|then|no|wait|actually|in\s+conclusion|overall|and)\W{1,3}){0,2}"
+)
+_OWN = (  # that make a label one of the reply's answer
+    r"(?:my|final|correct(?:ed)?|revised|updated|actual|right|real|true|proper|new|better|best|overall)"
+)
+_COLON = r"\s{0,3}(?:[:=\uff1a]|[\u2013\u2014-](?=\s))[^\w\n$€£-]{0,10}"
+_IS = r"\s+(?:is|was|(?:should|must|ought\s+to)\s+(?:have\s+been|be)|would\s+be|becomes)\b(?:\s+now)?\s*:?\s*"
+_HEADING = r"[^\w\n]{0,5}\n\s*"
+_VALUE = r"(?P<value>[^\n]{1,200})"
+_SHORT_VALUE = (  # one that does not describe the answer
+    r"(?P<short>(?:an?\s+|the\s+)?[^\s.,;:!?\n]{1,40}(?:\s[^\s.,;:!?\n]{1,40}){0,2}?)"
+    r"(?=\s*(?:[.,;!\n]|\Z|\b(?:because|since|as|instead|rather|and|not)\b))"
+)
+_DESCRIBES = re.compile(
+    r"(?:(?:\w+ly|very|quite|also|the|an?|most|well|both)\s+)*(?:\w{3,}(?:ed|able|ible|ing)|accurate|appropriate|correct|straight\S*|self\S*"
+    r"|final|right|wrong|sure|certain|evident|self|in|at|of|for|on|from|as|one|chosen|given|very|well|high|low|strong|sound|fair|best"
+    r"|most|more|less|too|so|such|what|because|since|due|easy|simple|plain|apparent|likely|common|important|relevant|subjective)\b",
+    re.I,
+)
+_NEGATED = re.compile(r"\b(?:not|no|instead|rather|than|from|never|isn)\b|n['\u2019]t\b", re.I)
+_QUALITY = (
+    r"(?:(?:more|most)\s+(?:appropriate|accurate|suitable|fitting|apt|plausible|precise|correct|likely(?!\s+to\b))"
+    r"|better\s+suited|(?:the\s+|an?\s+)?(?:better|best|right|correct|proper|actual)\s+(?:\w+\s+)?"
+    rf"(?:fit|match|term|description|one|{ANSWER_NOUN}))"
+)
+_BETTER = re.compile(  # a sentence that calls something better than the answer
+    rf"{_START}(?:(?:still|yet|though|perhaps|maybe|in\s+hindsight|I\s+(?:now\s+)?(?:think|believe|feel)(?:\s+that)?),?\s+){{0,2}}"
+    r"(?!(?:this|that|these|those|it|they|he|she|i|we|you|there|which|what|such|its?|his|her|the\s+(?!\S+\s+(?:label|category|class|answer|option)\b"
+    r"|label\b|category\b|class\b|answer\b|option\b))\b)"
+    r"(?P<subject>[^\s.,:;!?\n]{1,40}(?:\s[^\s.,:;!?\n]{1,40}){0,3}?)\s+"
+    r"(?:(?:is|was|seems?|looks?|appears?|feels?|sounds?|(?:would|might|may|could|should)\s+(?:have\s+been|be))\s+(?:to\s+be\s+)?"
+    rf"(?:\w+ly\s+|much\s+|far\s+|the\s+|an?\s+|even\s+){{0,2}}{_QUALITY}"
+    r"|(?:(?:would|might|may|could)\s+)?(?:fit|suit|match|describe|capture|reflect|work)s?\s+(?:\w+\s+){0,3}better)\b"
+    r"(?P<than>\s+(?:\w+\s+){0,2}than\b[^.!?\n]{0,60})?",
+    re.I | re.M,
+)
+
+
+@lru_cache(maxsize=64)
+def _labelled(name: str, *, nouns: bool) -> re.Pattern[str]:
+    """Return a pattern of a sentence that states an answer.
+
+    ``name`` is the answer's label. With ``nouns``, any word for an answer is a label, not only one
+    after a word such as "final".
+    """
+    own_name = r"\s+".join(map(re.escape, unmarked(name).split()))
+    own_name = rf"{own_name}\b" if own_name else r"(?!)"
+    plain_label = own_name
+    if nouns:
+        plain_label = rf"{own_name}|{ANSWER_NOUN}"
+    final_label = rf"(?:the\s+|a\s+)?(?:{_OWN}\s+){{1,3}}(?:{own_name}|{ANSWER_NOUN})"
+    label = rf"(?P<label>{final_label}|(?:the\s+)?(?:{plain_label}))"
+    return re.compile(
+        rf"{_START}{label}(?:{_COLON}{_VALUE}|{_IS}{_SHORT_VALUE}|{_HEADING}(?<=\n){_VALUE.replace('value', 'below')})",
+        re.I | re.M,
+    )
+
+
+def states_another(
+    text: str, end: int, answer: str, name: str, *, nouns: bool = False, fields: tuple[str, ...] = ()
+) -> bool:
+    """Return whether a reply states another answer in words after an offset.
+
+    Examples are "**Final label:** ham" and "However, ham seems more appropriate".
+
+    Args:
+        text: The reply.
+        end: The end of the answer.
+        answer: The answer. A statement that repeats it is not another one.
+        name: The name of the answer, such as the key of a JSON object.
+        nouns: Whether words such as "category" name the answer too.
+        fields: Names that are not the answer's, in any case.
+    """
+    if len(answer) > LONGEST_CLAUSE or not answer:
+        return False
+    rest = unmarked(text[end:])
+    others = {unmarked(field).casefold() for field in fields}
+    for statement in islice(_labelled(name, nouns=nouns).finditer(rest), MOST_LABELS):
+        label = statement["label"].casefold().removeprefix("the ")
+        value = statement["value"] or statement["short"] or statement["below"]
+        is_description = statement["short"] and _DESCRIBES.match(value)
+        if label in others or is_description or _repeats(value, answer):
+            continue
+        start, stop = statement.span("label")
+        if ABOUT_ANSWER.match(value) or is_limit(rest, start):
+            continue
+        if not is_mentioned(rest, start, stop):
+            return True
+    for statement in islice(_BETTER.finditer(rest), MOST_LABELS):
+        is_compared = statement["than"] and not _names(statement["than"], answer)
+        if not is_compared and not _names(statement["subject"], answer):
+            return True
+    return False
+
+
+def _repeats(value: str, answer: str) -> bool:
+    """Return whether what a label introduces is the answer, or a sentence that states it."""
+    stated = value.strip(" \t\r\"'([{$\\:\uff1a")
+    if not re.search(r"\w", stated):
+        return True
+    if _bare(stated).startswith(_bare(answer)):
+        return True
+    return _names(value, answer) and _NEGATED.search(value) is None
+
+
+def _names(text: str, answer: str) -> bool:
+    """Return whether a text contains the answer as a word."""
+    word = rf"(?<![\w.]){re.escape(_bare(answer))}(?!\w|\.\d)"
+    return re.search(word, _bare(text)) is not None
+
+
+def _bare(text: str) -> str:
+    return re.sub(r"(?<=\d),(?=\d{3})", "", text).casefold().strip()
