@@ -459,7 +459,7 @@ _WORKING_NOUN = (
     r"(?:numbers?|figures?|values?|sums?|amounts?|counts?|estimate|calculations?|computations?|reasoning|steps?|equation)"
 )
 _EARLIER = r"(?:above|previous|last|first|earlier|final|original|initial|preceding|given|current)"
-_PLACED = r"(?:\s+(?:above|before|given|stated|shown|(?:that\s+)?I\s+(?:have\s+)?(?:gave|given|stated|wrote|chose))){1,2}"
+_PLACED = r"(?:(?:\s+(?:above|before|given|stated|shown|(?:that\s+)?I\s+(?:have\s+)?(?:gave|given|stated|wrote|chose))){1,2})"
 _BEFORE_RETRACTION = (
     r"(?:(?<=[.!?\n。\uff01\uff1f।…;)}])|\A)[\s*_—\u2013-]{0,10}"
     r"(?:(?:but|however|though|yet|still|unfortunately|actually|wait|hmm+|oops|sorry|no|in\s+fact|on\s+\w+),?\s+){0,2}"

@@ -174,7 +174,7 @@ _ENCLOSED = {"tags": ("<{}>", "</{}>"), "brackets": ("[{}]", "[/{}]")}
 
 
 _LABEL = re.compile(r"[^\W\d_]{2}\W*(?:[:=]|\s(?:is|was|are)\b)[^\w\n]*\Z|\banswer\W*\Z", re.I)
-_NAME = re.compile(r"([^\W\d_]\w{1,30})\W{0,5}\Z")
+_NAME = re.compile(r"(\w+)[*_]{0,3}\s*(?:[:=]|\bis\b)[^\w\n]*\Z", re.I)
 _NEGATED = re.compile(r"not\b|\w+['\u2019]t\b", re.I)  # as in "The answer isn't B"
 
 
@@ -215,6 +215,8 @@ class Found(NamedTuple):
         """Return whether the reply later takes back what is matched, whether announced or not."""
         if is_taken_back(text, self.label, self.end, self.answer):
             return True
+        if not self.is_labelled:
+            return False
         name = _NAME.search(self.label)
         return states_another(text, self.end, self.answer, name[1] if name else "")
 
