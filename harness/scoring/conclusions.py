@@ -99,6 +99,8 @@ _CONCLUDED = re.compile(
     r"|^[#\t ]{0,8}(?:(?:the|my|final|correct)\s+){0,3}answer\s*\n"
     r"|\bit(?:['\u2019]s|\s+is|\s+(?:must|should)\s+be)\b"
     r"|\b(?:chang|switch|revis|updat|amend|correct)\w*\s+(?:(?:my|the)\s+\w+|it|th(?:is|at))\s+to\b|\bmake\s+that\b"
+    r"|\bI(?:['\u2019](?:d|ll)|\s+would|\s+will)?\s+(?:classify|categori[sz]e|label|tag)\s+(?:\w+\s+){1,3}?as\b"
+    r"|\b(?:should|must|can|would)\s+(?:best\s+)?be\s+(?:\w+ly\s+|best\s+)?(?:classified|categori[sz]ed|labell?ed|tagged)\s+as\b"
     r"|\b(?:therefore|thus|so|hence|donc|dunque|значит)\b,?"
     r"|\b(?:wait|actually|sorry|oops|on\s+reflection|on\s+second\s+thoughts?)\b[\s,.:;!…—\u2013-]+"
     r"|\b(?:no|nein|non|нет)\s*[,.:;!—\u2013]+"
@@ -456,10 +458,14 @@ ANSWER_NOUN = (  # what a reply may call its answer
 )
 _JUDGE_NOUN = r"(?:score|rating|grade|mark|verdict|assessment|evaluation|judge?ment)"
 _WORKING_NOUN = (
-    r"(?:numbers?|figures?|values?|sums?|amounts?|counts?|estimate|calculations?|computations?|reasoning|steps?|equation)"
+    r"(?:numbers?|figures?|values?|sums?|amounts?|counts?|estimate|calculations?|computations?"
+    r"|reasoning|steps?|equation)"
 )
 _EARLIER = r"(?:above|previous|last|first|earlier|final|original|initial|preceding|given|current)"
-_PLACED = r"(?:(?:\s+(?:above|before|given|stated|shown|(?:that\s+)?I\s+(?:have\s+)?(?:gave|given|stated|wrote|chose))){1,2})"
+_PLACED = (
+    r"(?:(?:\s+(?:above|before|given|stated|shown"
+    r"|(?:that\s+)?I\s+(?:have\s+)?(?:gave|given|stated|wrote|chose))){1,2})"
+)
 _BEFORE_RETRACTION = (
     r"(?:(?<=[.!?\n。\uff01\uff1f।…;)}])|\A)[\s*_—\u2013-]{0,10}"
     r"(?:(?:but|however|though|yet|still|unfortunately|actually|wait|hmm+|oops|sorry|no|in\s+fact|on\s+\w+),?\s+){0,2}"
@@ -471,7 +477,10 @@ _CALLED_WRONG = (
     r"|an?\s+(?:mistake|error)|(?<=too\s)(?:high|low)(?!-))"
     r"|\s+(?:(?:is|was|are|were)n['\u2019]t|can(?:not|['\u2019]t)\s+be)\s+(?:right|correct))\b(?!\s+(?:to|that|for|if|when|in)\b)"
 )
-_TO_BE_IGNORED = r"(?:(?:please|let['\u2019]?s)\s+)?(?:scratch|strike|disregard|ignore|forget|cancel|delete|undo|discard)\s+"
+_TO_BE_IGNORED = (
+    r"(?:(?:please|let['\u2019]?s)\s+)?"
+    r"(?:scratch|strike|disregard|ignore|forget|cancel|delete|undo|discard)\s+"
+)
 _ANSWER_WRONG = re.compile(  # at the beginning of a sentence: "This answer is wrong."
     rf"{_BEFORE_RETRACTION}(?:(?:th(?:is|at|ese|ose)|my)\s+(?:{_EARLIER}\s+){{0,2}}(?:{ANSWER_NOUN}|{_WORKING_NOUN}){_PLACED}?"
     rf"|the\s+(?:{_EARLIER}\s+){{1,2}}(?:{ANSWER_NOUN}|{_WORKING_NOUN}){_PLACED}?"

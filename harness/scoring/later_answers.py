@@ -30,9 +30,13 @@ _OWN = (  # that make a label one of the reply's answer
     r"(?:my|final|correct(?:ed)?|revised|updated|actual|right|real|true|proper|new|better|best|overall)"
 )
 _COLON = r"\s{0,3}(?:[:=\uff1a]|[\u2013\u2014-](?=\s))[^\w\n$€£-]{0,10}"
-_IS = r"\s+(?:is|was|(?:should|must|ought\s+to)\s+(?:have\s+been|be)|would\s+be|becomes)\b(?:\s+now)?\s*:?\s*"
+_IS = (
+    r"\s+(?:is|was|(?:should|must|ought\s+to)\s+(?:have\s+been|be)|would\s+be|becomes)\b"
+    r"(?:\s+now)?\s*:?\s*"
+)
 _HEADING = r"[^\w\n]{0,5}\n\s*"
 _VALUE = r"(?P<value>[^\n]{1,200})"
+_BELOW = r"(?<=\n)(?P<below>[^\n]{1,200})"
 _SHORT_VALUE = (  # one that does not describe the answer
     r"(?P<short>(?:an?\s+|the\s+)?[^\s.,;:!?\n]{1,40}(?:\s[^\s.,;:!?\n]{1,40}){0,2}?)"
     r"(?=\s*(?:[.,;!\n]|\Z|\b(?:because|since|as|instead|rather|and|not)\b))"
@@ -77,13 +81,19 @@ def _labelled(name: str, *, nouns: bool) -> re.Pattern[str]:
     final_label = rf"(?:the\s+|a\s+)?(?:{_OWN}\s+){{1,3}}(?:{own_name}|{ANSWER_NOUN})"
     label = rf"(?P<label>{final_label}|(?:the\s+)?(?:{plain_label}))"
     return re.compile(
-        rf"{_START}{label}(?:{_COLON}{_VALUE}|{_IS}{_SHORT_VALUE}|{_HEADING}(?<=\n){_VALUE.replace('value', 'below')})",
+        rf"{_START}{label}(?:{_COLON}{_VALUE}|{_IS}{_SHORT_VALUE}|{_HEADING}{_BELOW})",
         re.I | re.M,
     )
 
 
 def states_another(
-    text: str, end: int, answer: str, name: str, *, nouns: bool = False, fields: tuple[str, ...] = ()
+    text: str,
+    end: int,
+    answer: str,
+    name: str,
+    *,
+    nouns: bool = False,
+    fields: tuple[str, ...] = (),
 ) -> bool:
     """Return whether a reply states another answer in words after an offset.
 

@@ -59,10 +59,12 @@ _BRACKETED = re.compile(
 )
 """Matches a number in brackets, as in MT-Bench's "Rating: [[8]]"."""
 _JUDGING = (  # verbs after a score that look like nouns in the plural
-    r"(?:seems|looks|fits|remains|matches|deserves|feels|appears|sounds|suits|reflects|works|captures|describes|stands|was)"
+    r"(?:seems|looks|fits|remains|matches|deserves|feels|appears|sounds|suits|reflects|works|captures|describes|stands)"
 )
-_NO_NOUN = rf"(?!{_JUDGING}\b|its\b|this\b|points\s+(?:{_JUDGING}|seem|look|appear|feel|would|is|are)\b)"
-_COUNTS = (  # after a number that is no score: "3 characters", but not "5 seems" and "5 points seem"
+_NO_NOUN = (
+    rf"(?!{_JUDGING}\b|its\b|this\b|points\s+(?:{_JUDGING}|seem|look|appear|feel|would|is|are)\b)"
+)
+_COUNTS = (  # after a number that is no score: "3 characters", but not "5 seems"
     rf"\s+{_NO_NOUN}(?:[a-z]+\s+)?{_NO_NOUN}[a-z]{{2,}}s\b"
     r"(?!\s+(?:an?|the|it|its|this|me|my|better|best|more|fairer|right|closer)\b)"
 )
@@ -114,7 +116,7 @@ _CORRECTED = re.compile(
     r"(?:lower|raise|reduce|increase|deduct|subtract|add|adjust|change|give|giving|rate|say|go"
     r"|revis|settle|downgrade|upgrade)\w*)\b[^.!?\n]{0,40}?"
     r"(?:(?<![\w.])([0-9]{1,9}(?:\.[0-9]{1,9})?)(?![\w%])(?!\s+(?!points|"
-    rf"{_JUDGING})[a-z]{{2,}}s\b)|{_SCORE_WORD}(?!\s+\w))",
+    rf"was|{_JUDGING})[a-z]{{2,}}s\b)|{_SCORE_WORD}(?!\s+\w))",
     re.IGNORECASE,
 )
 """Matches what corrects a score, with the new number."""
@@ -260,7 +262,9 @@ class NumberJudge(PromptJudge):
             return None
         if _DEDUCTED.search(text, number.end()):
             return None
-        if is_retracted(text, number.end(), by_judge=True) or self._is_followed(text, number.end(), value):
+        if is_retracted(text, number.end(), by_judge=True) or self._is_followed(
+            text, number.end(), value
+        ):
             return None
         scale = number[2]
         in_group = number.end(1) <= end
