@@ -479,12 +479,13 @@ _CALLED_WRONG = (
 )
 _TO_BE_IGNORED = (
     r"(?:(?:please|let['\u2019]?s)\s+)?"
-    r"(?:scratch|strike|disregard|ignore|forget|cancel|delete|undo|discard)\s+"
+    r"(?:scratch|scrap|strike|disregard|ignore|forget|cancel|delete|undo|discard)\s+"
 )
 _ANSWER_WRONG = re.compile(  # at the beginning of a sentence: "This answer is wrong."
     rf"{_BEFORE_RETRACTION}(?:(?:th(?:is|at|ese|ose)|my)\s+(?:{_EARLIER}\s+){{0,2}}(?:{ANSWER_NOUN}|{_WORKING_NOUN}){_PLACED}?"
     rf"|the\s+(?:{_EARLIER}\s+){{1,2}}(?:{ANSWER_NOUN}|{_WORKING_NOUN}){_PLACED}?"
-    rf"|the\s+(?:{ANSWER_NOUN}|{_WORKING_NOUN}){_PLACED}|the\s+(?:answer|label|classification|result|verdict|category)){_CALLED_WRONG}"
+    rf"|the\s+(?:{ANSWER_NOUN}|{_WORKING_NOUN}){_PLACED}|the\s+(?:answer|label|classification|result|verdict|category|json|output)){_CALLED_WRONG}"
+    rf"|{_BEFORE_RETRACTION}(?:(?:this|that|it)\s+(?:is|was)|I\s+(?:\w+\s+){{1,2}}?)\s*\bthe\s+wrong\s+{ANSWER_NOUN}\b"
     rf"|{_BEFORE_RETRACTION}{_TO_BE_IGNORED}(?:(?:the|my|everything|all)\s+(?:\w+\s+){{0,2}}above"
     rf"|(?:the|my|that|this)\s+(?:{_EARLIER}\s+)?(?:\w+\s+)?{ANSWER_NOUN})\b"
     r"|(?:(?<=[.!?\n。;)}])|\A)\W{0,10}(?:diese[rs]?|die|das|cette|ce|la|le|est?a|este|essa|questa|questo|deze|dit|het)\s+"
@@ -513,7 +514,7 @@ _RETRACTION = re.compile(  # at the beginning of a sentence
     r"|(?:\w+\s+){0,2}I\s+(?:(?:was|am)\s+(?:wrong|mistaken)|made\s+an?\s+(?:\w+\s+)?(?:mistake|error)"
     r"|mis(?:read|counted|calculated|spoke)|overlooked|take\s+(?:that|it)\s+back|forgot|disagree)\b"
     r"|(?:[^.!?\n,]{1,40},\s+)?I\s+(?:now\s+)?meant\b(?!\s+(?:well|to)\b)"
-    r"|(?:[^.!?\n,]{1,40},\s+)?I(?:['\u2019]m|\s+am)?\s+(?:\w+\s+){0,2}(?:(?:change|revise|correct|amend|update|switch)"
+    r"|(?:[^.!?\n,]{1,40},\s+)?I(?:['\u2019]m|\s+am)?\s+(?:(?!(?:not|never|can|cannot|could|might|may)\b)\w+\s+){0,2}(?:(?:change|revise|correct|amend|update|switch)"
     r"|(?:chang|revis|correct|amend|updat|switch)ing)\s+(?:it|that|this(?=\s+to\b|\s*[.,:;!\n]|\s*\Z)"
     rf"|(?:my|the|this|that)\s+(?:\w+\s+){{0,2}}?(?:{ANSWER_NOUN}|{_JUDGE_NOUN}))\b"
     r"|(?:[^.!?\n,]{1,40},\s+)?I(?:['\u2019]ve|\s+have)?\s+changed\s+my\s+mind\b"

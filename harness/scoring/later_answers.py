@@ -27,11 +27,12 @@ _START = (  # of a sentence
     r"(?:(?:so|thus|therefore|hence|but|however|then|no|wait|actually|in\s+conclusion|overall|and)\W{1,3}){0,2}"
 )
 _OWN = (  # that make a label one of the reply's answer
-    r"(?:my|final|correct(?:ed)?|revised|updated|actual|right|real|true|proper|new|better|best|overall)"
+    r"(?:my|final|correct(?:ed)?|revised|updated|actual|right|real|true|proper|new|better|best|overall"
+    r"|(?:more|most)\s+\w+)"
 )
-_COLON = r"\s{0,3}(?:[:=\uff1a]|[\u2013\u2014-](?=\s))[^\w\n$€£-]{0,10}"
+_COLON = r"\s{0,3}(?:[:=→\uff1a]|[\u2013\u2014-](?=\s))[^\w\n$€£-]{0,10}"
 _IS = (
-    r"\s+(?:is|was|(?:should|must|ought\s+to)\s+(?:have\s+been|be)|would\s+be|becomes)\b"
+    r"\s+(?:is|was|(?:should|must|ought\s+to|has\s+to|needs\s+to)\s+(?:have\s+been|be|say|read)|would\s+be|becomes)\b"
     r"(?:\s+now)?\s*:?\s*"
 )
 _HEADING = r"[^\w\n]{0,5}\n\s*"
@@ -42,10 +43,24 @@ _SHORT_VALUE = (  # one that does not describe the answer
     r"(?=\s*(?:[.,;!\n]|\Z|\b(?:because|since|as|instead|rather|and|not)\b))"
 )
 _DESCRIBES = re.compile(
-    r"(?:(?:\w+ly|very|quite|also|the|an?|most|well|both)\s+)*(?:\w{3,}(?:ed|able|ible|ing)|accurate|appropriate|correct|straight\S*|self\S*"
+    r"[^.]*\sof\s|\w+ly\s+(?:an?|the)\b|(?:(?:\w+ly|very|quite|also|the|an?|most|well|both)\s+)*(?:\w{3,}(?:ed|able|ible|ing|ght|wn|sen|ven)|accurate|appropriate|correct|straight\S*|self\S*"
     r"|final|right|wrong|sure|certain|evident|self|in|at|of|for|on|from|as|one|chosen|given|very|well|high|low|strong|sound|fair|best"
     r"|most|more|less|too|so|such|what|because|since|due|easy|simple|plain|apparent|likely|common|important|relevant|subjective)\b",
     re.I,
+)
+_QUALITY_AS_ANSWER = re.compile(r"\W*(?:positive|negative|neutral|even|odd|true)\W*", re.I)
+_FOREIGN_LABEL = (
+    r"(?:(?:étiquette|catégorie|classification|réponse|etiqueta|categoría|clasificación|respuesta|etichetta|categoria"
+    r"|classificazione|risposta|resposta|classificação)\s+(?:finale?|correcte|correcta|corretta|correta)"
+    r"|(?:endgültige[sr]?|richtige[sr]?|korrekte[sr]?|finale[sr]?)\s+(?:label|antwort|kategorie|einstufung|klassifikation|klassifizierung)"
+    r"|(?:итогов|окончательн|правильн|верн)\w+\s+(?:метка|категория|ответ|класс|классификация)"
+    r"|(?:最终|最終|最后|最後|正确|正確)的?(?:标签|標籤|分类|分類|答案|类别|類別|ラベル)|最終ラベル|正しいラベル|최종\s?(?:라벨|레이블|답))"
+)
+_FOREIGN_LINK = r"\s{0,3}(?:[:=\uff1a]|\b(?:ist|est|es|è|é|это)\b|是|为|為|は|은|는)[^\w\n]{0,10}"
+_CHANGE = (
+    r"(?:please\s+|(?:I|we)(?:['\u2019](?:d|ll)|\s+(?:should|would|will|must))\s+(?:now\s+)?|let['\u2019]?s\s+)?"
+    rf"(?:(?:change|revise|correct|switch|update|amend)\s+(?:(?:the|my|this|that)\s+(?:\w+\s+)?{ANSWER_NOUN}|it|this|that)\s+(?:in)?to"
+    r"|(?<=[d]\s)(?:label|call|classify|mark|categori[sz]e|tag)\s+(?:it|this|that)(?:\s+as)?)\s+"
 )
 _NEGATED = re.compile(r"\b(?:not|no|instead|rather|than|from|never|isn)\b|n['\u2019]t\b", re.I)
 _QUALITY = (
@@ -81,7 +96,9 @@ def _labelled(name: str, *, nouns: bool) -> re.Pattern[str]:
     final_label = rf"(?:the\s+|a\s+)?(?:{_OWN}\s+){{1,3}}(?:{own_name}|{ANSWER_NOUN})"
     label = rf"(?P<label>{final_label}|(?:the\s+)?(?:{plain_label}))"
     return re.compile(
-        rf"{_START}{label}(?:{_COLON}{_VALUE}|{_IS}{_SHORT_VALUE}|{_HEADING}{_BELOW})",
+        rf"{_START}{label}(?:{_COLON}{_VALUE}|{_IS}{_SHORT_VALUE}|{_HEADING}{_BELOW})"
+        rf"|{_START}{_FOREIGN_LABEL}{_FOREIGN_LINK}(?P<foreign>[^\n]{{1,200}})"
+        rf"|{_START}{_CHANGE}(?P<changed>[^\n]{{1,200}})",
         re.I | re.M,
     )
 
@@ -111,16 +128,10 @@ def states_another(
         return False
     rest = unmarked(text[end:])
     others = {unmarked(field).casefold() for field in fields}
+    if _is_denied(rest, answer):
+        return True
     for statement in islice(_labelled(name, nouns=nouns).finditer(rest), MOST_LABELS):
-        label = statement["label"].casefold().removeprefix("the ")
-        value = statement["value"] or statement["short"] or statement["below"]
-        is_description = statement["short"] and _DESCRIBES.match(value)
-        if label in others or is_description or _repeats(value, answer):
-            continue
-        start, stop = statement.span("label")
-        if ABOUT_ANSWER.match(value) or is_limit(rest, start):
-            continue
-        if not is_mentioned(rest, start, stop):
+        if _is_another(rest, statement, answer) and _label(statement) not in others:
             return True
     for statement in islice(_BETTER.finditer(rest), MOST_LABELS):
         is_compared = statement["than"] and not _names(statement["than"], answer)
@@ -129,12 +140,39 @@ def states_another(
     return False
 
 
-def _repeats(value: str, answer: str) -> bool:
+def _label(statement: re.Match[str]) -> str:
+    return (statement["label"] or "").casefold().removeprefix("the ")
+
+
+def _is_another(text: str, statement: re.Match[str], answer: str) -> bool:
+    """Return whether a statement (a match of `_labelled`) is the reply's, and not the answer."""
+    value = statement["foreign"] or statement["changed"]
+    if value:
+        return not repeats(value, answer)
+    short_value = statement["short"]
+    value = short_value or statement["value"] or statement["below"]
+    if repeats(value, answer) or (short_value and _DESCRIBES.match(short_value)):
+        return False
+    start, end = statement.span("label")
+    is_about_answer = ABOUT_ANSWER.match(value) and not _QUALITY_AS_ANSWER.fullmatch(value)
+    return not (is_about_answer or is_limit(text, start) or is_mentioned(text, start, end))
+
+
+def _is_denied(text: str, answer: str) -> bool:
+    """Return whether a sentence says that the answer is wrong: "It is not spam."."""
+    denial = (
+        rf"{_START}(?:it|this|that|(?:the|this)\s+\w+)(?:\s+(?:is|was)(?:n['\u2019]t|\s+not)|['\u2019]s\s+not)"
+        rf"\s+(?:an?\s+|the\s+)?{re.escape(answer)}\s*(?:[.!,;]|\n|\Z)"
+    )
+    return re.search(denial, text, re.I | re.M) is not None
+
+
+def repeats(value: str, answer: str) -> bool:
     """Return whether what a label introduces is the answer, or a sentence that states it."""
     stated = value.strip(" \t\r\"'([{$\\:\uff1a")
     if not re.search(r"\w", stated):
         return True
-    if _bare(stated).startswith(_bare(answer)):
+    if re.match(rf"{re.escape(_bare(answer))}(?:\.0+)?(?!\w|[.,]\d)", _bare(stated)):
         return True
     return _names(value, answer) and _NEGATED.search(value) is None
 

@@ -91,7 +91,7 @@ _ANOTHER_SCORE = re.compile(  # in words, or as what the text deserves
     re.IGNORECASE,
 )
 _PLACE = re.compile(
-    r"\b(?:sentence|section|chapter|step|paragraph|line|scene|part|page|point|act|item|stanza|verse|criterion)s?\s+\Z",
+    r"\b(?:sentence|section|chapter|step|paragraph|line|scene|part|page|point|act|item|stanza|verse|criterion|year)s?\s+\Z",
     re.IGNORECASE,
 )
 """Matches, before a number, what it numbers."""

@@ -49,8 +49,9 @@ DENIED = re.compile(
     r"|[\s(]*(?:هو\s+|هي\s+)?(?:خاطئ|خطأ|غير\s+صحيح|ليس)|[\s(]*(?:\S{1,10}\s+)?(?:ग़?लत)",
     re.I,
 )
+_COMPARES = re.compile(r"\b(?:better|more|most)\b", re.I)
 _PREFERRED_TO = re.compile(  # after an option
-    r"[)\]]?[^\S\n]+(?:(?:is|seems|looks|appears|feels|(?:would|might|may|could)\s+be)\s+(?:to\s+be\s+)?(?:\w+ly\s+|much\s+|far\s+|the\s+|an?\s+){0,2}"
+    r"[)\]]?(?:,\s+not\s+(?:option\s+)?\w+,)?[^\S\n]+(?:(?:is|seems|looks|appears|feels|(?:would|might|may|could)\s+be)\s+(?:to\s+be\s+)?(?:\w+ly\s+|much\s+|far\s+|the\s+|an?\s+){0,2}"
     r"(?:(?:more|most)\s+(?:appropriate|accurate|suitable|fitting|plausible|precise|correct|likely(?!\s+to\b))"
     r"|better(?:\s+suited)?(?:\s+(?:\w+\s+)?(?:answer|option|choice|fit|match|one))?)"
     r"|(?:fits|suits|matches|works)\s+(?:\w+\s+){0,3}?better)\b"
@@ -209,6 +210,8 @@ class OptionNames:
 
         The sign ">" follows it, and the letter of the other option that the sentence names.
         """
+        if _COMPARES.search(text) is None:
+            return
         mentions = self._mentions(text)
         for mention, next_mention in zip_longest(mentions, mentions[1:]):
             match = _PREFERRED_TO.match(text, mention.end)

@@ -18,7 +18,7 @@ from harness.plugins.short_answers.numbers import only_number
 from harness.records import encodable
 from harness.scoring.conclusions import first_turn, has_other_answer, without_struck_out
 from harness.scoring.extraction import ExtractedValue, ExtractionKind, checked_take
-from harness.scoring.later_answers import states_another
+from harness.scoring.later_answers import repeats, states_another
 from harness.scoring.patterns import Take
 from harness.scoring.reasoning import without_reasoning
 
@@ -127,8 +127,7 @@ class JsonExtraction:
         other_keys = tuple(key for key in keys if key != name)
         if states_another(rest, 0, answer, name, nouns=True, fields=other_keys):
             return True
-        stated = {match[1].strip(" .").casefold() for match in self._stated.finditer(rest)}
-        return not stated <= {answer.strip(" .").casefold()}
+        return not all(repeats(match[1], answer) for match in self._stated.finditer(rest))
 
     def write(self, answer: str) -> str | None:
         """Return a JSON object in which the key has the answer as its value."""
