@@ -239,3 +239,21 @@ def test_a_verdict_that_the_judge_quotes_is_none(introduction: str) -> None:
     assert chosen_in(Reply(f"{introduction}Verdict: yes", "stop"), {"yes": 1, "no": 0}) is None
     own = f"{introduction}Verdict: yes\n\nI disagree with it.\nVerdict: no"
     assert chosen_in(Reply(own, "stop"), {"yes": 1, "no": 0}) == "no"
+
+
+@pytest.mark.parametrize(
+    ("text", "choice"),
+    [
+        ("My first answer: yes", None),
+        ("Answer in the reply: yes", None),
+        ("Answer given in the response: yes", None),
+        ("The expected answer: yes", None),
+        ("Reference answer: yes", None),
+        ("The correct answer would be: yes", None),
+        ("My answer: yes", "yes"),
+        ("Overall answer: yes", "yes"),
+        ("Answer to the question: yes", "yes"),
+    ],
+)
+def test_an_answer_that_is_not_the_judges_is_no_verdict(text: str, choice: str | None) -> None:
+    assert chosen_in(Reply(text, "stop"), {"yes": 1, "no": 0}) == choice

@@ -152,3 +152,16 @@ def test_an_object_in_passing_is_not_final(reply: str) -> None:
 )
 def test_the_last_object_after_a_known_introduction_is_final(introduction: str) -> None:
     assert json_object(f'{{"a": 1}}\n\n{introduction}\n{{"a": 2}}') == {"a": 2}
+
+
+@pytest.mark.parametrize(
+    "introduction",
+    [
+        'Here is the result in the format {"label": "..."} that you asked for:\n\n',
+        'The expected format is {"label": "<label>"}. For this ticket:\n',
+        'Initial classification: {"label": "ham"}\n\nThe link is odd. I revise this to: ',
+    ],
+)
+def test_a_format_or_a_first_thought_leaves_the_last_object(introduction: str) -> None:
+    final = '{"label": "spam"}'
+    assert json_object(f"{introduction}{final}") == {"label": "spam"}
