@@ -43,10 +43,10 @@ from harness.analysis.clustered import (
 )
 from harness.analysis.metrics import Interval
 from harness.plugins.comparisons.comparison import Comparison, Pairs, compare
-from harness.plugins.comparisons.group_differences import paired as paired_t
-from harness.plugins.comparisons.macro_f1 import mean_of_ratios
 from harness.plugins.comparisons.p_values import ALPHA
 from harness.plugins.comparisons.strata import mean_of_groups
+from harness.plugins.comparisons.strata import paired as paired_t
+from harness.plugins.comparisons.table_figures import mean_of_ratios
 from harness.plugins.gate.decision import Decision, decided, percentile_interval
 
 Floats = NDArray[np.float64]

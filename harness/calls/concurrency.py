@@ -43,7 +43,7 @@ NOT_WORKED_ON: frozenset[FailureKind] = frozenset({"rate_limited", "crowded", "u
 
 
 class AdaptiveLimit:
-    """An adaptive limit on the calls in flight, initially ``start`` and never above ``most``."""
+    """An adaptive limit on the calls in flight, initially ``start`` and never above ``ceiling``."""
 
     def __init__(self, ceiling: int, start: int = START) -> None:
         self._most = ceiling

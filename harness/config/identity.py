@@ -73,7 +73,8 @@ def _may_become(key: str, old: Any, new: Any) -> bool:
 
 def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
     """Return the dotted keys of a judge's section that must not change but have."""
-    old, new = (flatten(section.model_dump(mode="json")) for section in (before, now))
+    old = flatten(before.model_dump(mode="json"))
+    new = flatten(now.model_dump(mode="json"))
     free = _free_of_model("model", now.model.model_dump())
     changed = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
     return [key for key in changed if not is_below(key, free)]
@@ -83,9 +84,8 @@ def free_keys(tree: Mapping[str, Any]) -> list[str]:
     """Return the dotted keys of a run file (`by_name`) that may change freely in a resumed run."""
     models = {"model": tree.get("model"), "polish": tree.get("polish")}
     models["user.model"] = (tree.get("user") or {}).get("model")
-    models |= {
-        f"judges.{name}.model": judge["model"] for name, judge in tree.get("judges", {}).items()
-    }
+    for name, judge in tree.get("judges", {}).items():
+        models[f"judges.{name}.model"] = judge["model"]
     free = list(MAY_CHANGE)
     for place, model in models.items():
         if model:
@@ -104,9 +104,9 @@ def _free_of_model(place: str, model: Mapping[str, Any]) -> list[str]:
 def by_name(run: RunFile) -> dict[str, Any]:
     """Return a run file as nested mappings, with judges and panels by name."""
     tree = run.model_dump(mode="json")
-    return tree | {
-        section: {element["as"]: element for element in tree[section]} for section in NAMED
-    }
+    for section in NAMED:
+        tree[section] = {element["as"]: element for element in tree[section]}
+    return tree
 
 
 def value(run: RunFile, key: str) -> Any:

@@ -178,9 +178,7 @@ def _of_models(
     stated_keys = flatten(sections)
     of_models = []
     for key, value in overrides:
-        is_stated = any(
-            is_below(key, [stated]) or is_below(stated, [key]) for stated in stated_keys
-        )
+        is_stated = is_below(key, stated_keys) or any(is_below(s, [key]) for s in stated_keys)
         if is_below(key, model_keys) and not is_stated:
             of_models.append((key, value))
     return of_models
@@ -231,9 +229,12 @@ _MODEL = re.compile(r"model|polish|user\.model|judges\.[^.]+\.model")  # keys of
 def refuse_secrets(tree: object, where: str) -> None:
     """Raise ConfigError, naming ``where``, if mappings contain a configured secret."""
     texts = list(_texts(tree, ""))
-    variables = {text for place, text in texts if place.endswith("api_key_env")}
+    variables: set[str] = set()
     for place, text in texts:
-        variables |= {*VARIABLE.findall(text)} if ".headers." in f".{place}" else set()
+        if place.endswith("api_key_env"):
+            variables.add(text)
+        if ".headers." in f".{place}":
+            variables.update(VARIABLE.findall(text))
     secrets = configured_secrets(variables)
     for place, text in texts:
         for variable, value in secrets.items():

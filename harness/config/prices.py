@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from difflib import get_close_matches
-from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -51,25 +50,32 @@ class Prices(BaseModel):
 
     def share_in_batches(self, factor: float) -> dict[str, float]:
         """Return the unset batch prices, by key, as the ordinary prices times ``factor``."""
-        shares = {"batch_input": self.input * factor, "batch_output": self.output * factor}
-        return {name: usd for name, usd in shares.items() if getattr(self, name) is None}
+        shares = {}
+        if self.batch_input is None:
+            shares["batch_input"] = self.input * factor
+        if self.batch_output is None:
+            shares["batch_output"] = self.output * factor
+        return shares
+
+    @property
+    def _writing(self) -> float:
+        return _set(self.cache_write, self.input)
 
     def _batch(self) -> dict[str, float]:
-        read = self.input if self.batch_input is None else self.batch_input
-        written = self.output if self.batch_output is None else self.batch_output
-        writing = self.input if self.cache_write is None else self.cache_write
-        to_cache = max(read, writing * read / self.input) if self.input else writing
+        read = _set(self.batch_input, self.input)
+        to_cache = self._writing
+        if self.input:
+            to_cache = max(read, to_cache * read / self.input)
+        written = _set(self.batch_output, self.output)
         return {"input": read, "output": written, "cache_write": to_cache}
 
     def _of(self, usage: Usage) -> int:
         cached = min(usage.cached_input_tokens, usage.input_tokens)
         written = min(usage.cache_write_tokens, usage.input_tokens - cached)
-        reused = self.input if self.cached_input is None else self.cached_input
-        writing = self.input if self.cache_write is None else self.cache_write
         return (
             (usage.input_tokens - cached - written) * _units(self.input)
-            + cached * _units(reused)
-            + written * _units(writing)
+            + cached * _units(_set(self.cached_input, self.input))
+            + written * _units(self._writing)
             + usage.output_tokens * _units(self.output)
         )
 
@@ -134,6 +140,10 @@ def _units(usd: float) -> int:
     return round(usd * 10**12)
 
 
+def _set(price: float | None, default: float) -> float:
+    return default if price is None else price
+
+
 @dataclass(frozen=True, slots=True)
 class PriceEntry:
     """The price of a model at an API host, with None for unknown facts."""
@@ -159,7 +169,8 @@ class PriceList:
 
     def find(self, host: str, model: str) -> Price | None:
         """Return the price of a model, or None if it is unknown."""
-        return entry.price if (entry := self.entry(host, model)) else None
+        entry = self.entry(host, model)
+        return entry.price if entry else None
 
     def entry(self, host: str, model: str) -> PriceEntry | None:
         """Return a model's price and source, or None. A dated name defaults to the undated name."""
@@ -230,8 +241,10 @@ def load_prices(path: Path | None, *, today: date | None = None) -> PriceList:
 def _builtin() -> tuple[PriceEntry, ...]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # Ten times as fast, if available.
     tree = yaml.load(BUILTIN.read_text(encoding="utf-8"), loader)  # noqa: S506 (a SafeLoader)
-    listed = [_Provider.model_validate(section).entries(host) for host, section in tree.items()]
-    return tuple(chain.from_iterable(listed))
+    entries: list[PriceEntry] = []
+    for host, section in tree.items():
+        entries += _Provider.model_validate(section).entries(host)
+    return tuple(entries)
 
 
 _FORM = "Write US dollars per million tokens: 'HOST: {models: {gpt-4: {input: 30, output: 60}}}'."

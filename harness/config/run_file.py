@@ -275,10 +275,7 @@ def _named(key: str, axis: Axis) -> Mapping[str, Mapping[str, Any]]:
     if not axis:
         raise ValueError(f"matrix.{key} is empty")
     if isinstance(axis, Mapping):
-        return {
-            name: value if _is_changes(key, value) else {key: _called(key, name, value)}
-            for name, value in axis.items()
-        }
+        return {name: _changes(key, name, value) for name, value in axis.items()}
     if names_a_secret(key.rpartition(".")[2]):  # before a value becomes a variant's name
         raise ValueError(f"matrix: {key!r} would contain a secret: put it into the environment")
     changes_by_name = {_name(key, value): {key: value} for value in axis}
@@ -287,9 +284,14 @@ def _named(key: str, axis: Axis) -> Mapping[str, Mapping[str, Any]]:
     return changes_by_name
 
 
-def _called(key: str, name: str, value: Any) -> Any:
-    # Tables then tell the data of two tasks of the same kind apart.
-    return {"as": name, **value} if key == "task" and isinstance(value, Mapping) else value
+def _changes(key: str, name: str, value: Any) -> Mapping[str, Any]:
+    """Return the changes that a named value of an axis makes."""
+    if _is_changes(key, value):
+        return value  # type: ignore[no-any-return]
+    if key == "task" and isinstance(value, Mapping):
+        # Tables then tell the data of two tasks of the same kind apart.
+        value = {"as": name, **value}
+    return {key: value}
 
 
 def _is_changes(key: str, value: Any) -> bool:

@@ -7,7 +7,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -72,9 +72,9 @@ class Settings(BaseSettings):
         except ValidationError as error:
             [field, *_] = error.errors()[0]["loc"]
             name = f"HARNESS_{field}".upper()
-            needed = _VALUES.get(str(field), "is not valid")  # the value may be secret
-            problem = f"The environment variable {name} {needed}."
-            remedy = "Set it to such a value, or unset it, also in the file .env."
+            fault = _VALUES.get(str(field), "is not valid")  # the value may be secret
+            problem = f"The environment variable {name} {fault}."
+            remedy = "Set it to a valid value, or unset it, also in the file .env."
             raise ConfigError(problem, remedy) from None
 
     @field_validator("runs_dir", "cache_dir", "data_dir", "prices")
@@ -102,7 +102,9 @@ def visible_gpus() -> tuple[str, ...] | None:
     if ids is None:
         return None
     parts = [part.strip() for part in ids.split(",")]
-    return () if parts[0] in ("", "-1") else tuple(part for part in parts if part)
+    if parts[0] in ("", "-1"):
+        return ()
+    return tuple(filter(None, parts))
 
 
 def environment(variable: str) -> str | None:
@@ -151,7 +153,11 @@ def _variables() -> dict[str, str]:
     """Return the non-empty variables of the environment and, with less priority, ``.env``."""
     with _reading_dotenv():
         dotenv = _DotEnv().model_extra or {}
-    return {name: value for name, value in [*dotenv.items(), *os.environ.items()] if value}
+    variables = {}
+    for name, value in (*dotenv.items(), *os.environ.items()):
+        if value:  # an empty variable does not hide that of ``.env``
+            variables[name] = value
+    return variables
 
 
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")  # or in lower case
@@ -233,8 +239,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}(?:\.zip)?")
 
 def shown_url(url: str) -> str:
     """Return a URL without the parts of its path that look like keys."""
-    keys = url_keys(url)
-    return "/".join("[key]" if part in keys else part for part in url.split("/"))
+    return _with_keys(url, lambda key: "[key]")
 
 
 def recorded_url(url: str) -> str:
@@ -242,11 +247,17 @@ def recorded_url(url: str) -> str:
 
     A change of such a part thus remains a change of the URL.
     """
+    return _with_keys(url, lambda key: f"{RECORDED_KEY}{sha256(key.encode()).hexdigest()[:8]}]")
+
+
+def _with_keys(url: str, substitute: Callable[[str], str]) -> str:
+    """Return a URL with a substitute for each part of its path that looks like a key."""
     keys = url_keys(url)
-    return "/".join(
-        f"{RECORDED_KEY}{sha256(part.encode()).hexdigest()[:8]}]" if part in keys else part
-        for part in url.split("/")
-    )
+    parts = url.split("/")
+    for place, part in enumerate(parts):
+        if part in keys:
+            parts[place] = substitute(part)
+    return "/".join(parts)
 
 
 def url_keys(url: str) -> list[str]:
@@ -311,9 +322,10 @@ def cloud_credentials() -> dict[str, str | None]:
     """
     sources: dict[str, str | None] = {}
     for cloud, (variables, file) in _CLOUD_CREDENTIALS.items():
-        variable = next((name for name in variables if os.environ.get(name)), None)
-        path = Path.home() / file
-        sources[cloud] = variable or (f"~/{file}" if path.is_file() else None)
+        variable = next(filter(os.environ.get, variables), None)
+        if variable is None and (Path.home() / file).is_file():
+            variable = f"~/{file}"
+        sources[cloud] = variable
     return sources
 
 

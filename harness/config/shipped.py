@@ -23,7 +23,10 @@ DATA_FILES = (
 
 def names() -> list[str]:
     """Return the names of all run files that are shipped, sorted."""
-    return sorted({path.stem for root in ROOTS for path in (root / "configs").glob("*.yaml")})
+    stems: set[str] = set()
+    for root in ROOTS:
+        stems.update(path.stem for path in (root / "configs").glob("*.yaml"))
+    return sorted(stems)
 
 
 def find(name: str) -> Path:

@@ -90,12 +90,13 @@ class _Loader(yaml.SafeLoader):
         self._earlier = earlier
 
     def descend_resolver(self, parent: yaml.Node | None, index: Any) -> None:
-        if not isinstance(parent, yaml.MappingNode):
-            self._keys.append("")
-        elif index is None:
-            self._keys.append(None)
-        else:
-            self._keys.append(index.value if isinstance(index, yaml.ScalarNode) else "")
+        key: str | None = ""
+        if isinstance(parent, yaml.MappingNode):
+            if index is None:
+                key = None
+            elif isinstance(index, yaml.ScalarNode):
+                key = index.value
+        self._keys.append(key)
 
     def ascend_resolver(self) -> None:
         self._keys.pop()
@@ -203,12 +204,14 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
     """Return a node's number of values and characters, with aliases expanded."""
     if id(node) not in sizes:
         sizes[id(node)] = 1  # for a node that contains itself, which is refused later
-        if isinstance(node, yaml.MappingNode):
-            parts = [part for pair in node.value for part in pair]
-        else:
-            parts = node.value if isinstance(node, yaml.SequenceNode) else []
-        characters = len(node.value) if isinstance(node, yaml.ScalarNode) else 0
-        sizes[id(node)] = 1 + characters + sum(_size(part, sizes) for part in parts)
+        size = 1
+        if isinstance(node, yaml.ScalarNode):
+            size += len(node.value)
+        elif isinstance(node, yaml.SequenceNode):
+            size += sum(_size(item, sizes) for item in node.value)
+        elif isinstance(node, yaml.MappingNode):
+            size += sum(_size(key, sizes) + _size(value, sizes) for key, value in node.value)
+        sizes[id(node)] = size
     return sizes[id(node)]
 
 
@@ -257,8 +260,10 @@ def read(
         problem = getattr(error, "problem", None) or "not valid YAML"
         remedy = getattr(error, "remedy", advice_on(error))
         raise ConfigError(f"{path}{line}: {problem}.", remedy) from None
+    if raw is None:
+        raise ConfigError(f"{path} is empty.", form)
     if not isinstance(raw, dict):
-        raise ConfigError(f"{path} is {'empty' if raw is None else f'not a {what}'}.", form)
+        raise ConfigError(f"{path} is not a {what}.", form)
     return raw
 
 

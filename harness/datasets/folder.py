@@ -146,7 +146,7 @@ def _refuse_others(name: str, places: Sequence[Path]) -> None:
         both = first.is_file() and place.is_file()
         if not (first.samefile(place) or (both and filecmp.cmp(first, place, shallow=False))):
             problem = f"There are two different files {name!r}: {first} and {place}."
-            raise ConfigError(problem, "Write the whole path of the one that is meant.")
+            raise ConfigError(problem, "Write the full path of the file that you mean.")
 
 
 def own_path(name: str) -> Path:
@@ -231,15 +231,14 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            lines = iter(lambda: file.readline(LONGEST_LINE), b"")
+            lines = iter(lambda: file.readline(LONGEST_LINE + 1), b"")
             for number, line in enumerate(lines, start=1):
+                if len(line) > LONGEST_LINE:
+                    raise DataInvalid(f"{path}, line {number}: more than {LONGEST_LINE:,} bytes.")
                 if number == 1:
                     line = line.removeprefix(BOM_UTF8)
-                if not line.strip():
-                    continue
-                if len(line) == LONGEST_LINE:
-                    raise DataInvalid(f"{path}, line {number}: more than {LONGEST_LINE:,} bytes.")
-                yield number, line
+                if line.strip():
+                    yield number, line
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataInvalid(f"{path}, after line {number}: not complete gzip ({error}).") from None
     except OSError as error:

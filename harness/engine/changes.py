@@ -129,8 +129,7 @@ def has_same_prompts(job: Job) -> bool:
         if not rows:
             continue
         first = next(recorded.read(Attempt, [rows[0]], judged=False))
-        opening = plan.opening(instance)
-        if opening is None or not has_same_prompt(job, instance, opening, first):
+        if not has_same_prompt(job, instance, plan.opening(instance), first):
             return False
     return True
 

@@ -14,16 +14,17 @@ def cost_facts(metrics: Metrics) -> Iterator[tuple[str, str]]:
     """Yield a run's calls, tokens and cost, each as a name and a text."""
     yield "calls", number_of_calls(metrics)
     usage = metrics.usage
-    n_uncounted = metrics.n_calls_without_usage
-    missing = f", {count_of(n_uncounted, 'call')} not counted" if n_uncounted else ""
+    missing = ""
+    if metrics.n_calls_without_usage:
+        missing = f", {count_of(metrics.n_calls_without_usage, 'call')} not counted"
     if usage is None:
         yield "tokens", "unknown"
     else:
-        share = usage.cached_input_tokens / (usage.input_tokens or 1)
         cached = f"{usage.cached_input_tokens:,} cached by provider"
-        cached += f", {share:.0%}" if share else ""
-        written = usage.cache_write_tokens
-        cached += f"; {written:,} written to its cache" if written else ""
+        if usage.cached_input_tokens:
+            cached += f", {usage.cached_input_tokens / (usage.input_tokens or 1):.0%}"
+        if usage.cache_write_tokens:
+            cached += f"; {usage.cache_write_tokens:,} written to its cache"
         yield "tokens in", f"{usage.input_tokens:,} ({cached}){missing}"
         reasoning = f"{usage.reasoning_tokens:,} reasoning"
         yield "tokens out", f"{usage.output_tokens:,} ({reasoning}){missing}"
@@ -59,7 +60,9 @@ def number_of_calls(calls: Metrics | CallFigures, unit: str = "") -> str:
         parts.append(f"{calls.n_cached_calls:,} from the cache")
     if calls.n_crashed_calls:
         parts.append(f"{calls.n_crashed_calls:,} crashed")
-    return f"{number} ({', '.join(parts)})" if parts else number
+    if parts:
+        number += f" ({', '.join(parts)})"
+    return number
 
 
 def sum_of_money(calls: Metrics | CallFigures) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
 from harness.analysis.clustered import ROUNDING
 from harness.analysis.metrics import (
     MOST_UNJUDGED,
+    Group,
     Metrics,
     PositionBias,
     Rate,
@@ -98,7 +99,8 @@ def _result(metrics: Metrics) -> Iterator[tuple[object, object]]:
     if rate.n or not measured:
         units = clusters_text(metrics.n_instances, rate.n_clusters)
         passed = f"{_estimate(rate)}, {count_of(rate.n, 'sample')} in {units}"
-        yield _pass_rate(metrics), Cell(passed, style="" if measured else "bold")
+        style = "" if measured else "bold"
+        yield _pass_rate(metrics), Cell(passed, style=style)
         if rate.missing:
             yield _not_judged(rate)
     rounds = metrics.rounds
@@ -106,11 +108,12 @@ def _result(metrics: Metrics) -> Iterator[tuple[object, object]]:
         yield "first answers", with_error(rounds.each[1], rounds.each_stderr[1], 4)
     if not metrics.complete:
         yield _incomplete(metrics)
-    outcomes = [f"{n:,} {outcome}" for outcome, n in metrics.outcomes.items() if n]
+    outcomes = ", ".join(f"{n:,} {outcome}" for outcome, n in metrics.outcomes.items() if n)
+    yield "attempts", (outcomes or "none") + _several(metrics)
     tokens = "tokens unknown"
-    if (usage := metrics.usage) is not None:
+    if metrics.usage is not None:
+        usage = metrics.usage
         tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
-    yield "attempts", f"{', '.join(outcomes) or 'none'}{_several(metrics)}"
     yield "calls", f"{number_of_calls(metrics)}, {tokens}, cost {sum_of_money(metrics)}"
     yield from calls_by_model(metrics)
 
@@ -143,7 +146,8 @@ def run_document(metrics: Metrics) -> TableDocument:
     outcomes = []
     for outcome in OUTCOMES:
         n = metrics.outcomes.get(outcome, 0)
-        outcomes.append(Cell(n, style="yellow" if n and outcome != "ok" else ""))
+        is_bad = n > 0 and outcome != "ok"
+        outcomes.append(Cell(n, style="yellow" if is_bad else ""))
     parts.append(table(OUTCOMES, [outcomes], names=0))
     parts.append(facts(cost_facts(metrics)))
     if metrics.simulated:
@@ -156,7 +160,8 @@ def run_document(metrics: Metrics) -> TableDocument:
 def _has_other_scores(metrics: Metrics) -> bool:
     """Return whether a run has scores that differ from its pass rate."""
     rate = metrics.overall
-    return any((mean.mean, mean.n) != (rate.mean, rate.n) for mean in metrics.scores.values())
+    values = {(mean.mean, mean.n) for mean in metrics.scores.values()}
+    return not values <= {(rate.mean, rate.n)}
 
 
 def _cautions(metrics: Metrics) -> list[Note]:
@@ -170,30 +175,24 @@ def _cautions(metrics: Metrics) -> list[Note]:
 
 def aggregate_table(runs: Sequence[Metrics]) -> Table:
     """Build a table of the metrics that runs' tasks compute themselves."""
-    columns = ["run", "task", "metric", "value"]
+    several = len(runs) > 1
+    task = Column("task", text=not several)
+    columns = ["run" if several else None, task, "metric", "value"]
     rows = []
     for run in runs:
         for part, values in run.aggregates.items():
-            rows += [[run.run, part, metric, f"{value:.6g}"] for metric, value in values.items()]
-    if len(runs) == 1:
-        columns = columns[1:]
-        rows = [row[1:] for row in rows]
+            for metric, value in values.items():
+                rows.append([run.run, part, metric, f"{value:.6g}"])
     return table(columns, rows, title="As the benchmark computes it")
 
 
 def position_table(bias: PositionBias) -> Table:
     """Build a table of how often the option at each position is chosen."""
-    rows = [
-        [
-            rates.option,
-            rates.n_right,
-            rates.chosen,
-            rates.chosen.ci95,
-            rates.passed,
-            rates.passed.ci95,
-        ]
-        for rates in bias.positions
-    ]
+    rows = []
+    for rates in bias.positions:
+        chosen = [rates.chosen, rates.chosen.ci95]
+        passed = [rates.passed, rates.passed.ci95]
+        rows.append([rates.option, rates.n_right, *chosen, *passed])
     columns: list[Column | str | None] = [
         Column("option", text=True),
         Column("right"),
@@ -212,8 +211,9 @@ def position_note(bias: PositionBias) -> str:
         why = "Wrong choices cancel in each cluster" if wrong else "Every choice is right"
         return f"{why}, so a position bias would not show."
     is_clear = bias.p_value < SIGNIFICANT
+    result = "Position bias" if is_clear else "No clear position bias"
     note = (
-        f"{'Position bias' if is_clear else 'No clear position bias'} (p {p_value(bias.p_value)}; "
+        f"{result} (p {p_value(bias.p_value)}; "
         "Stuart-Maxwell test of chosen against right options, clustered: chi-squared "
         f"{bias.chi_squared:.1f}, {bias.degrees} d.f.)."
     )
@@ -241,7 +241,9 @@ def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
     measured = metrics.measure in metrics.scores
     if metrics.measure:
         primary = metrics.primary()
-        mean = with_error(primary.mean, primary.stderr, 4) if measured else None
+        mean = None
+        if measured:
+            mean = with_error(primary.mean, primary.stderr, 4)
         yield metrics.measure, Cell(mean, style="bold")
         yield "95% interval", interval(primary.ci95, 4)
         yield from _not_measured(metrics)
@@ -263,8 +265,9 @@ def _several(metrics: Metrics) -> str:
     """Return in how many turns or rounds the attempts were made, if there are several."""
     if metrics.turns:
         return f" in up to {max(metrics.turns)} turns"
-    rounds = metrics.rounds.each
-    return f" in up to {max(rounds)} rounds" if len(rounds) > 1 else ""
+    if len(metrics.rounds.each) > 1:
+        return f" in up to {max(metrics.rounds.each)} rounds"
+    return ""
 
 
 def _not_measured(metrics: Metrics) -> Iterator[tuple[object, object]]:
@@ -291,7 +294,8 @@ def _not_judged(rate: Rate) -> tuple[object, object]:
     if rate.n and rate.missing:
         lowest = number(rate.pass_rate_errors_as_failures, 4)
         not_judged += f", pass rate if all failed {lowest}"
-    return "not judged", Cell(not_judged, style="yellow" if rate.missing else "")
+    style = "yellow" if rate.missing else ""
+    return "not judged", Cell(not_judged, style=style)
 
 
 def _verdicts(metrics: Metrics, rate: Rate, *, bold: bool) -> Iterator[tuple[object, object]]:
@@ -299,7 +303,8 @@ def _verdicts(metrics: Metrics, rate: Rate, *, bold: bool) -> Iterator[tuple[obj
     n_samples = rate.n + rate.missing
     if rate.n and rate.missing and rate.missing >= MOST_UNJUDGED * n_samples:
         passed += f", {rate.n:,} of {n_samples:,} samples judged"
-    yield _pass_rate(metrics), Cell(passed, style="bold" if bold else "")
+    style = "bold" if bold else ""
+    yield _pass_rate(metrics), Cell(passed, style=style)
     yield "95% interval", interval(rate.ci95, 4)
     of_clusters = rate.cluster_rate
     if of_clusters is not None and abs(of_clusters - (rate.mean or 0)) > ROUNDING:
@@ -314,26 +319,31 @@ def _verdicts(metrics: Metrics, rate: Rate, *, bold: bool) -> Iterator[tuple[obj
 
 def _scores(metrics: Metrics) -> Table:
     rows = []
+    n_without = 0
     for name, mean in metrics.scores.items():
         mark = f" {MARK}" if marked(metrics, name) else ""
         rows.append([name + mark, mean.n, mean, mean.ci95])
-    columns: list[Column | str | None] = [
-        "score",
-        "n",
-        Column("mean ± s.e.", digits=4),
-        Column("95%", digits=4),
-    ]
-    fewer = any(mean.n < metrics.overall.n for mean in metrics.scores.values())
-    notes = [WITHOUT_SCORE] if fewer and not of_groups(metrics) else []
+        n_without += mean.n < metrics.overall.n
+    mean_column = Column("mean ± s.e.", digits=4)
+    columns: list[Column | str] = ["score", "n", mean_column, Column("95%", digits=4)]
+    notes = []
+    if n_without and not of_groups(metrics):
+        notes.append(WITHOUT_SCORE)
     return table(columns, rows, notes=notes)
 
 
 def of_groups(metrics: Metrics) -> bool:
     """Return whether scores lack samples only because groups of a label have different scores."""
-    return any(
-        all({score.n for score in group.scores.values()} == {group.n} for group in groups.values())
-        for groups in metrics.groups.values()
-    )
+    return any(map(_have_own_scores, metrics.groups.values()))
+
+
+def _have_own_scores(groups: Mapping[str, Group]) -> bool:
+    """Return whether each group has some scores, and these for all of its samples."""
+    for group in groups.values():
+        sizes = {score.n for score in group.scores.values()}
+        if sizes != {group.n}:
+            return False
+    return True
 
 
 def group_table(metrics: Metrics, label: str, *, brief: bool = False) -> Table:
@@ -343,53 +353,63 @@ def group_table(metrics: Metrics, label: str, *, brief: bool = False) -> Table:
     if len(metrics.rounds.each) > 1 and not metrics.measure and not brief:
         rounds = list(metrics.rounds.each)
 
-    def cells(primary: SampleStatistic, by_round: Rounds) -> list[object]:
+    def cells(name: str, primary: SampleStatistic, by_round: Rounds) -> list[object]:
         rates = [by_round.each.get(number) for number in rounds]
-        return [primary.n, primary, primary.ci95, *rates]
+        return [name, primary.n, primary, primary.ci95, *rates]
 
     notes = _round_notes(metrics) if rounds else []
     if len(groups) > MOST_GROUPS:
         notes.append(f"{len(groups) - MOST_GROUPS:,} more groups are in metrics.json.")
-    figure = f"{'mean' if metrics.measure else 'rate'} ± s.e."
-    columns: list[Column | str | None] = [label, "n", figure, Column("95%", hide=1)]
-    for k in rounds:  # the first and last rounds are hidden last
-        columns.append(Column(f"r{k}", hide=3 if k in (rounds[0], rounds[-1]) else 2))
-    rows = [
-        [name, *cells(metrics.primary(group), group.rounds)]
-        for name, group in islice(groups.items(), MOST_GROUPS)
-    ]
-    footer = Row(["all", *cells(metrics.primary(), metrics.rounds)])
-    return table(columns, rows, footer=None if brief else footer, notes=notes)
+    figure = "mean" if metrics.measure else "rate"
+    columns: list[Column | str | None] = [label, "n", f"{figure} ± s.e.", Column("95%", hide=1)]
+    for round_ in rounds:  # the first and last rounds are hidden last
+        is_end = round_ in (rounds[0], rounds[-1])
+        columns.append(Column(f"r{round_}", hide=3 if is_end else 2))
+    rows = []
+    for name, group in islice(groups.items(), MOST_GROUPS):
+        rows.append(cells(name, metrics.primary(group), group.rounds))
+    footer = None
+    if not brief:
+        footer = Row(cells("all", metrics.primary(), metrics.rounds))
+    return table(columns, rows, footer=footer, notes=notes)
 
 
 def _round_notes(metrics: Metrics) -> list[str]:
-    unequal = len(set(metrics.rounds.n.values())) > 1
-    return ["A round's rate is over the samples judged in it."] if unequal else []
+    if len(set(metrics.rounds.n.values())) > 1:
+        return ["A round's rate is over the samples judged in it."]
+    return []
 
 
 def pass_at_k_table(metrics: Metrics) -> Table:
     """Build a table of pass@k and pass^k for several values of k."""
-    largest = max(metrics.pass_at_k)
+    rows = []
+    for k in _shown_k(max(metrics.pass_at_k)):
+        any_passes = Statistic(mean=metrics.pass_at_k[k], stderr=metrics.pass_at_k_stderr[k])
+        # Metrics of older runs lack it.
+        all_pass = Statistic(
+            mean=metrics.pass_hat_k.get(k), stderr=metrics.pass_hat_k_stderr.get(k)
+        )
+        rows.append([f"{k:,}", metrics.n_of_k(k), any_passes, all_pass])
     unequal = len({metrics.n_of_k(k) for k in metrics.pass_at_k}) > 1
-    series = (step * 10**power for power in range(len(str(largest))) for step in (1, 2, 5))
-    rows = [
-        [
-            f"{k:,}",
-            metrics.n_of_k(k),
-            Statistic(mean=metrics.pass_at_k[k], stderr=metrics.pass_at_k_stderr[k]),
-            Statistic(mean=metrics.pass_hat_k.get(k), stderr=metrics.pass_hat_k_stderr.get(k)),
-        ]
-        for k in [*(k for k in series if k < largest), largest]
-    ]
     columns: list[Column | str | None] = [
         "k",
         "n" if unequal else None,
         Column("pass@k ± s.e.", rate=True),
-        # Metrics of older runs lack it.
         Column("pass^k ± s.e.", rate=True) if metrics.pass_hat_k else None,
     ]
     notes = ["n: instances with at least k verdicts. Others are excluded."] if unequal else []
     return table(columns, rows, notes=notes)
+
+
+def _shown_k(largest: int) -> Iterator[int]:
+    """Yield 1, 2, 5, 10, 20, 50, … below the largest k, and that."""
+    power = 1
+    while power < largest:
+        for k in (power, 2 * power, 5 * power):
+            if k < largest:
+                yield k
+        power *= 10
+    yield largest
 
 
 def round_table(metrics: Metrics) -> Table:
@@ -404,38 +424,37 @@ def round_table(metrics: Metrics) -> Table:
         "n",
         Column("any so far ± s.e.", digits=4, rate=True),
     ]
-    rows = [
-        [
-            str(number),
-            rounds.n[number],
-            Statistic(mean=rounds.each[number], stderr=rounds.each_stderr[number]),
-            rounds.fixed.get(number, ""),
-            rounds.broken.get(number, ""),
-            rounds.any_of_first_k_n[number],
-            Statistic(
-                mean=rounds.any_of_first_k[number], stderr=rounds.any_of_first_k_stderr[number]
-            ),
-        ]
-        for number in rounds.each
-    ]
+    rows = []
+    for round_, rate in rounds.each.items():
+        of_round = Statistic(mean=rate, stderr=rounds.each_stderr[round_])
+        changes = [rounds.fixed.get(round_, ""), rounds.broken.get(round_, "")]
+        any_so_far = Statistic(
+            mean=rounds.any_of_first_k[round_], stderr=rounds.any_of_first_k_stderr[round_]
+        )
+        n_so_far = rounds.any_of_first_k_n[round_]
+        rows.append([str(round_), rounds.n[round_], of_round, *changes, n_so_far, any_so_far])
     return table(columns, rows, notes=_round_notes(metrics))
 
 
 def turn_table(metrics: Metrics) -> Table:
     """Build a table of the answers to each turn of scripted conversations."""
-    scores = dict.fromkeys(name for turn in metrics.turns.values() for name in turn.scores)
-    rows = []
-    for turn_number, turn in metrics.turns.items():
-        means = {name: mean.mean for name, mean in turn.scores.items()}
-        figures = [turn.n_answers, turn.n, turn, turn.ci95]
-        rows.append([str(turn_number), *figures, *(means.get(name) for name in scores)])
     columns: list[Column | str | None] = [
         "turn",
         "answers",
         "n",
         Column("passed ± s.e.", digits=4, rate=True),
         Column("95%", digits=4, hide=1),
-        *(Column(name, digits=4, hide=2) for name in scores),
     ]
+    scores: dict[str, None] = {}
+    for turn in metrics.turns.values():
+        scores |= dict.fromkeys(turn.scores)
+    columns += [Column(name, digits=4, hide=2) for name in scores]
+    rows = []
+    for turn_number, turn in metrics.turns.items():
+        cells: list[object] = [str(turn_number), turn.n_answers, turn.n, turn, turn.ci95]
+        for name in scores:
+            score = turn.scores.get(name)
+            cells.append(None if score is None else score.mean)
+        rows.append(cells)
     notes = ["Each turn by its own checks; n: answers with a verdict. A sample passes if all pass."]
     return table(columns, rows, notes=notes)

@@ -29,7 +29,9 @@ from harness.wording import first_few
 def common_start(names: Iterable[str]) -> str:
     """Return the common prefix of names, up to its last dot that is not a decimal point, or ""."""
     every = list(names)
-    shared = commonprefix(every) if len(every) > 1 else ""  # noqa: RUF071 (names, not paths)
+    if len(every) < 2:
+        return ""
+    shared = commonprefix(every)  # noqa: RUF071 (names, not paths)
     while start := shared[: shared.rfind(".") + 1]:
         rests = [name.removeprefix(start).strip() for name in every]
         in_number = start[-2:-1].isdigit() and any(rest[:1].isdigit() for rest in rests)
@@ -52,23 +54,30 @@ def runs_table(
     ``started`` are the times (epoch seconds) at which the runs started. ``damaged`` are the names
     of runs that cannot be read.
     """
-    times = {name: time_text(seconds) for name, seconds in started.items()}
-    rows = [
-        [name, *_run_cells(metrics, name in damaged), times.get(name, "")]
-        for name, metrics in runs.items()
-    ]
+    rows = []
+    readable = {}
+    for name, metrics in runs.items():
+        if metrics is not None:
+            readable[name] = metrics
+            cells = _run_cells(metrics)
+        elif name in damaged:
+            cells = _without_figures(Cell("DAMAGED", style="red"))
+        else:
+            cells = _without_figures(Cell("not finished", style="dim"))
+        time = time_text(started[name]) if name in started else ""
+        rows.append([name, *cells, time])
+    any_of_several = any(map(_any_passed, readable.values()))
     columns: list[Column | str | None] = [
         "run",
         Column("task", text=True, hide=2),
         Column("model", text=True),
         "n",
         "rate ± s.e.",
-        Column("any of", hide=4) if any(row[5] for row in rows) else None,
+        Column("any of", hide=4) if any_of_several else None,
         "not judged",
         Column("cost", hide=3),
-        Column("started", hide=1) if times else None,
+        Column("started", hide=1) if started else None,
     ]
-    readable = {name: metrics for name, metrics in runs.items() if metrics}
     return table(columns, rows, notes=_notes(readable))
 
 
@@ -81,9 +90,11 @@ def _notes(runs: Mapping[str, Metrics]) -> list[str]:
         notes.append("In brackets: the 95% interval if all samples have the same verdict.")
     if any(metrics.computed_usd for metrics in runs.values()):
         notes.append(COMPUTED)
-    if unanswered := [name for name, metrics in runs.items() if metrics.unanswerable]:
+    unanswered = [name for name, metrics in runs.items() if metrics.unanswerable]
+    if unanswered:
         notes.append(f"{_UNANSWERABLE} {first_few(unanswered, 3)}.")
-    if cached := [name for name, metrics in runs.items() if metrics.from_cache]:
+    cached = [name for name, metrics in runs.items() if metrics.from_cache]
+    if cached:
         notes.append(all_from_cache(first_few(cached, 3)))
     return notes
 
@@ -119,9 +130,10 @@ def suite_document(runs: Sequence[RunFolder], *, brief: bool = False) -> TableDo
         runs: The folders of the runs.
         brief: Whether to leave out how the models compare.
     """
-    return _by_plugin("suite", runs, brief) or runs_document(
-        {run.name: measure(run) for run in runs}
-    )
+    document = _by_plugin("suite", runs, brief)
+    if document is None:
+        document = runs_document({run.name: measure(run) for run in runs})
+    return document
 
 
 def variants_document(runs: Sequence[RunFolder]) -> TableDocument | None:
@@ -163,29 +175,37 @@ def _record(metrics: Metrics) -> dict[str, object]:
     }
 
 
-def _run_cells(metrics: Metrics | None, damaged: bool) -> list[object]:
-    if metrics is None:
-        state = Cell("DAMAGED", style="red") if damaged else Cell("not finished", style="dim")
-        return ["", "", "", state, "", "", ""]
+def _without_figures(state: Cell) -> list[object]:
+    return ["", "", "", state, "", "", ""]
+
+
+def _run_cells(metrics: Metrics) -> list[object]:
     primary = metrics.primary()
-    equal = f" ({interval(primary.ci95)})" if is_zero(primary.stderr) and primary.ci95 else ""
+    rate = f"{metrics.measure or ''} {with_error(primary.mean, primary.stderr)}".strip()
+    if is_zero(primary.stderr) and primary.ci95:
+        rate += f" ({interval(primary.ci95)})"
     model = Cell(metrics.model or "")
     if metrics.simulated:  # if there is no room for both, the mark matters more than the model
         model = Cell(f"SIMULATED {metrics.model or ''}".strip(), style="bold yellow")
+    n: object = primary.n
+    if not metrics.complete:
+        n = Cell(metrics.progress, style="yellow")
+    cost = usd(metrics.cost_usd, computed=metrics.computed_usd)
     return [
         task_shown(metrics.task),
         model,
-        primary.n if metrics.complete else Cell(metrics.progress, style="yellow"),
-        f"{metrics.measure or ''} {with_error(primary.mean, primary.stderr)}{equal}".strip(),
+        n,
+        rate,
         _any_passed(metrics),
         primary.missing,
-        usd(metrics.cost_usd, computed=metrics.computed_usd),
+        cost,
     ]
 
 
 def _any_passed(metrics: Metrics) -> str:
     several = {"samples": metrics.pass_at_k, "rounds": metrics.rounds.any_of_first_k}
     for unit, series in several.items():
-        if (last := max(series, default=1)) > 1:
+        last = max(series, default=1)
+        if last > 1:
             return f"{number(series[last])} of {last:,} {unit}"
     return ""

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from harness.analysis.metrics import Statistic
-from harness.report.text import interval, number, printable, with_error
+from harness.report.text import UNKNOWN, interval, number, printable, with_error
 
 _UNSIGNED = r"\d[\d,]*(?:\.\d+)?"
 _NUMBER = rf"[+-]?{_UNSIGNED}"
@@ -78,7 +78,9 @@ class Column:
             return with_error(value.mean, value.stderr, self.digits, self.sign)
         if isinstance(value, tuple):
             return interval(value, self.digits, self.sign)
-        return number(value if isinstance(value, float) else None, self.digits, self.sign)
+        if not isinstance(value, float):
+            return UNKNOWN
+        return number(value, self.digits, self.sign)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +105,19 @@ class Table:
     footer: Row | None = None  # a last row, separated from the others
     headless: bool = False  # a list of facts without headings
 
+    @property
+    def all_rows(self) -> Sequence[Row]:
+        """The rows and, if there is one, the footer."""
+        if self.footer is None:
+            return self.rows
+        return [*self.rows, self.footer]
+
     def texts(self, row: Row) -> list[str]:
         """Return the texts of a row's cells, formatted by their columns."""
-        return [column.show(cell) for column, cell in zip(self.columns, row.cells, strict=True)]
+        texts = []
+        for column, cell in zip(self.columns, row.cells, strict=True):
+            texts.append(column.show(cell))
+        return texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +155,10 @@ def table(
             by_place[place] = column
     table_rows = []
     for row in rows:
-        cells, marks = (row.cells, row.marks) if isinstance(row, Row) else (row, ())
-        table_rows.append(Row([cells[place] for place in by_place], marks))
+        if not isinstance(row, Row):
+            row = Row(row)
+        cells = [row.cells[place] for place in by_place]
+        table_rows.append(Row(cells, row.marks))
     return Table(columns=list(by_place.values()), rows=table_rows, **options)
 
 
@@ -162,10 +176,13 @@ def flat(figures: Struct) -> dict[str, object]:
 
 def as_markdown(document: TableDocument) -> str:
     """Format all parts of a document as Markdown."""
-    marks = f" ({'; '.join(document.marks)})" if document.marks else ""
-    blocks = [f"**{escaped_markdown(document.title + marks)}**"] if document.title else []
+    blocks = []
+    if document.title:
+        marks = f" ({'; '.join(document.marks)})" if document.marks else ""
+        blocks.append(f"**{escaped_markdown(document.title + marks)}**")
     for notes, parts in groupby(document.parts, lambda part: isinstance(part, Note)):
-        blocks.append(("\n" if notes else "\n\n").join(map(_markdown_part, parts)))
+        separator = "\n" if notes else "\n\n"
+        blocks.append(separator.join(map(_markdown_part, parts)))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -189,13 +206,17 @@ def as_csv(document: TableDocument) -> str:
     """
     if document.records is None:
         raise ValueError("the document has no records")
-    keys = dict.fromkeys(key for record in document.records for key in record)
+    keys: dict[str, None] = {}
+    for record in document.records:
+        keys |= dict.fromkeys(record)
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(map(printable, keys))
     for record in document.records:
-        row = map(record.get, keys)
-        writer.writerow(printable(v, "\n\t") if isinstance(v, str) else v for v in row)
+        row = []
+        for value in map(record.get, keys):
+            row.append(printable(value, "\n\t") if isinstance(value, str) else value)
+        writer.writerow(row)
     return file.getvalue()
 
 
@@ -227,14 +248,11 @@ def _markdown_part(part: Table | Note) -> str:
     if isinstance(part, Note):
         return escaped_markdown(part.text)
     headings = [f"{column.over} {column.heading}".strip() for column in part.columns]
-    rows = [*part.rows, *([part.footer] if part.footer else [])]
-    lines = [
-        *([f"**{escaped_markdown(part.title)}**", ""] if part.title else []),
-        _markdown_row(headings),
-        f"|{'---|' * len(headings)}",
-        *(_markdown_row(_named(part, row)) for row in rows),
-        *map(escaped_markdown, part.notes),
-    ]
+    lines = [_markdown_row(headings), f"|{'---|' * len(headings)}"]
+    lines += [_markdown_row(_named(part, row)) for row in part.all_rows]
+    lines += map(escaped_markdown, part.notes)
+    if part.title:
+        lines = [f"**{escaped_markdown(part.title)}**", "", *lines]
     return "\n".join(lines)
 
 
@@ -252,7 +270,8 @@ def _named(table: Table, row: Row) -> list[str]:
 def _tabular(table: Table) -> Iterator[str]:
     if table.title:
         yield f"% {printable(table.title)}"
-    yield rf"\begin{{tabular}}{{{''.join('l' if c.text else 'r' for c in table.columns)}}}"
+    alignment = "".join("l" if column.text else "r" for column in table.columns)
+    yield rf"\begin{{tabular}}{{{alignment}}}"
     yield r"\toprule"
     yield from _spans(table.columns)
     before = None
@@ -288,10 +307,10 @@ def _spans(columns: Sequence[Column]) -> Iterator[str]:
 
 
 def _latex_row(texts: Sequence[str], columns: Sequence[Column]) -> str:
-    cells = [
-        escaped_latex(text) if column is None or column.text else _latex_cell(text)
-        for text, column in zip_longest(texts, columns)
-    ]
+    cells = []
+    for text, column in zip_longest(texts, columns):
+        is_text = column is None or column.text
+        cells.append(escaped_latex(text) if is_text else _latex_cell(text))
     return " & ".join(cells) + r" \\"
 
 

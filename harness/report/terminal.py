@@ -6,7 +6,7 @@ note. Columns that still do not fit follow in another table below.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
@@ -14,10 +14,11 @@ from typing import NamedTuple
 from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.segment import Segment
+from rich.style import Style
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from harness.report.table import Cell, Note, Table, TableDocument
+from harness.report.table import Cell, Column, Note, Table, TableDocument
 from harness.report.text import folded, one_line, printable
 
 _MARK = "bold yellow"
@@ -88,17 +89,13 @@ class _Column:
         """Fold texts that are longer than ``room``, and set the width."""
         if self.text:
             room = max(1, min(room, self.limit))
-            self.heading = [part for line in self.heading for part in _parts(line, room)]
-            self.cells = [
-                [
-                    _Line(indent + part, style)
-                    for text, style, indent in lines
-                    for part in _parts(text, max(1, room - len(indent)))
-                ]
-                for lines in self.cells
-            ]
-        widths = {cell_len(line.indent + line.text) for lines in self.cells for line in lines}
-        self.width = max([*widths, *map(cell_len, (*self.heading, self.footer))])
+            heading: list[str] = []
+            for line in self.heading:
+                heading += _parts(line, room)
+            self.heading = heading
+            self.cells = [_folded_lines(lines, room) for lines in self.cells]
+        heading_width = max(map(cell_len, (*self.heading, self.footer)))
+        self.width = max(heading_width, _widest(self.cells))
 
     def placed(self, text: str) -> str:
         """Return a line of the heading or footer, filled up to the width."""
@@ -109,8 +106,27 @@ class _Column:
 def _parts(text: str, room: int) -> Sequence[str]:
     if cell_len(text) <= room:
         return [text]
-    lines = folded(text, room).plain.split("\n")
-    return [part for line in lines for part in chop_cells(line, room) or [""]]
+    parts: list[str] = []
+    for line in folded(text, room).plain.split("\n"):
+        parts += chop_cells(line, room) or [""]
+    return parts
+
+
+def _folded_lines(lines: Lines, room: int) -> Lines:
+    folded_lines = []
+    for text, style, indent in lines:
+        for part in _parts(text, max(1, room - len(indent))):
+            folded_lines.append(_Line(indent + part, style))
+    return folded_lines
+
+
+def _widest(cells: Iterable[Lines]) -> int:
+    """Return the width of the widest line of some cells."""
+    width = 0
+    for lines in cells:
+        for line in lines:
+            width = max(width, cell_len(line.indent + line.text))
+    return width
 
 
 class _Drawn:
@@ -118,11 +134,11 @@ class _Drawn:
         self._table = table
         self._hint = hint
         self._rows = list(_names(table))
-        widths = [cell_len(_names_heading(table))] if table.names else [0]
-        for _, lines in self._rows:
-            widths += [cell_len(line.indent + line.text) for line in lines]
-        self._least_name = min(_LEAST_NAME, max(widths))
-        self._usual_name = min(_USUAL_NAME, max(widths))
+        width = _widest(lines for _, lines in self._rows)
+        if table.names:
+            width = max(width, cell_len(_names_heading(table)))
+        self._least_name = min(_LEAST_NAME, width)
+        self._usual_name = min(_USUAL_NAME, width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = self._table
@@ -138,9 +154,9 @@ class _Drawn:
             yield Text(printable(note), style="dim")
 
     def _blocks(self, width: int, console: Console) -> RenderResult:
-        columns = list(self._columns(fold=False))
+        columns = self._columns(fold=False)
         if not self._fit(columns, width, self._usual_name):
-            columns = list(self._columns(fold=True))
+            columns = self._columns(fold=True)
         hidden: list[_Column] = []
         visible = columns
         for column in sorted(columns, key=lambda column: column.hide):
@@ -162,54 +178,57 @@ class _Drawn:
         facts.add_column(style="dim", no_wrap=True)
         facts.add_column()
         for row in self._table.rows:
-            texts = zip(row.cells, self._table.texts(row), strict=True)
-            facts.add_row(*(Text(printable(text), _style(cell)) for cell, text in texts))
+            texts = []
+            for cell, text in zip(row.cells, self._table.texts(row), strict=True):
+                texts.append(Text(printable(text), _style(cell)))
+            facts.add_row(*texts)
         return facts
 
-    def _columns(self, *, fold: bool) -> Iterator[_Column]:
+    def _columns(self, *, fold: bool) -> list[_Column]:
+        places = range(self._table.names, len(self._table.columns))
+        return [self._column(place, fold=fold) for place in places]
+
+    def _column(self, place: int, *, fold: bool) -> _Column:
         table = self._table
-        rows = [*table.rows, *([table.footer] if table.footer else [])]
-        for place, column in enumerate(table.columns[table.names :], start=table.names):
-            texts = [printable(column.show(row.cells[place])) for row in rows]
-            parts = [part for part in (column.over, column.heading) if part]
-            if fold:
-                widths = [] if column.text else map(cell_len, texts)  # texts may be narrowed
-                room = max([_HEADING_BELOW if column.over else _HEADING, *widths])
-            else:
-                room = max(cell_len(column.over), cell_len(printable(column.heading)))
-            name = " ".join(map(printable, parts))
-            if cell_len(column.heading) > room:
-                parts = [column.over, *column.heading.replace(" ± s.e.", "\n± s.e.").split("\n")]
-            lines = Text("\n").join(folded(part, room) for part in parts if part)
-            heading = lines.plain.split("\n")
-            texts = texts if column.text else aligned(texts)
-            full = max(map(cell_len, [*heading, *texts]))
-            cells: list[Lines] = []
-            for row, _ in self._rows:
-                if row is None:
-                    cells.append(())
-                    continue
-                text = texts[row] if column.text else texts[row].rjust(full)
-                cells.append([_Line(text, _style(table.rows[row].cells[place]))])
-            least_text = _LEAST_TEXT if fold else max(_LEAST_TEXT, room)
-            yield _Column(
-                heading,
-                cells,
-                footer=texts[-1] if table.footer else "",
-                text=column.text,
-                name=name,
-                over=column.over,
-                hide=column.hide,
-                least=min(full, least_text) if column.text else full,
-            )
+        column = table.columns[place]
+        texts = [printable(column.show(row.cells[place])) for row in table.all_rows]
+        room = _heading_room(column, texts, fold=fold)
+        heading = _heading_lines(column, room)
+        if not column.text:
+            texts = aligned(texts)
+        full = max(map(cell_len, [*heading, *texts]))
+        cells: list[Lines] = []
+        for row, _ in self._rows:
+            if row is None:
+                cells.append(())
+                continue
+            text = texts[row]
+            if not column.text:
+                text = text.rjust(full)
+            cells.append([_Line(text, _style(table.rows[row].cells[place]))])
+        narrowest = full
+        if column.text:
+            narrowest = min(full, _LEAST_TEXT if fold else max(_LEAST_TEXT, room))
+        return _Column(
+            heading,
+            cells,
+            footer=texts[-1] if table.footer else "",
+            text=column.text,
+            name=printable(f"{column.over} {column.heading}".strip()),
+            over=column.over,
+            hide=column.hide,
+            least=narrowest,
+        )
 
     def _packed(self, columns: Sequence[_Column], width: int) -> Iterator[list[_Column]]:
         """Yield the columns of each block, with those below a shared heading in the same one."""
         block: list[_Column] = []
         for over, members in groupby(columns, lambda column: column.over):
-            group = list(members)
-            keep_together = over and self._fit(group, width)
-            for part in [group] if keep_together else [[column] for column in group]:
+            parts = [[column] for column in members]
+            group = [column for [column] in parts]
+            if over and self._fit(group, width):
+                parts = [group]
+            for part in parts:
                 if block and not self._fit([*block, *part], width):
                     yield block
                     block = []
@@ -238,21 +257,48 @@ class _Drawn:
         _fit_columns(columns, width)
         height = max(len(drawn.heading) for drawn in columns)
         rule = "─" * (sum(drawn.width for drawn in columns) + _GAP * (len(columns) - 1))
-        gap = " " * _GAP
         bold = console.get_style("bold")
-        for number in range(height):
+        for number in range(height, 0, -1):
             texts = []
             for drawn in columns:
-                skipped = height - len(drawn.heading)
-                text = drawn.heading[number - skipped] if number >= skipped else ""
-                texts.append(drawn.placed(text))
-            yield from (Segment(gap.join(texts), bold), Segment.line())
+                begins = len(drawn.heading) >= number
+                texts.append(drawn.heading[-number] if begins else "")
+            yield from _line_segments(columns, texts, bold)
         yield from (Segment(rule), Segment.line())
         yield from _row_segments(columns, console)
         if footer:
-            texts = [drawn.placed(drawn.footer) for drawn in columns]
             yield from (Segment(rule), Segment.line())
-            yield from (Segment(gap.join(texts), bold), Segment.line())
+            yield from _line_segments(columns, [drawn.footer for drawn in columns], bold)
+
+
+def _line_segments(
+    columns: Sequence[_Column], texts: Sequence[str], style: Style
+) -> Iterator[Segment]:
+    """Yield a line of the heading or footer."""
+    placed = [column.placed(text) for column, text in zip(columns, texts, strict=True)]
+    yield Segment((" " * _GAP).join(placed), style)
+    yield Segment.line()
+
+
+def _heading_room(column: Column, texts: Sequence[str], *, fold: bool) -> int:
+    """Return the width at which a column's heading is folded."""
+    if not fold:
+        return max(cell_len(column.over), cell_len(printable(column.heading)))
+    room = _HEADING_BELOW if column.over else _HEADING
+    if column.text:  # texts may be narrowed
+        return room
+    return max([room, *map(cell_len, texts)])
+
+
+def _heading_lines(column: Column, room: int) -> list[str]:
+    headings = [column.heading]
+    if cell_len(column.heading) > room:
+        headings = column.heading.replace(" ± s.e.", "\n± s.e.").split("\n")
+    lines: list[str] = []
+    for heading in (column.over, *headings):
+        if heading:
+            lines += folded(heading, room).plain.split("\n")
+    return lines or [""]
 
 
 def _fit_columns(columns: Sequence[_Column], width: int) -> None:
@@ -275,8 +321,8 @@ def _fit_columns(columns: Sequence[_Column], width: int) -> None:
 def _row_segments(columns: Sequence[_Column], console: Console) -> Iterator[Segment]:
     """Yield the lines of all rows. Texts without a style are joined, which saves most time."""
     end = Segment.line()
-    names = {line.style for column in columns for lines in column.cells for line in lines}
-    styles = {name: console.get_style(name) for name in names if name}
+    gap = " " * _GAP
+    styles: dict[str, Style] = {}
     blank = _Line("")
     for cells in zip(*(column.cells for column in columns), strict=True):
         for number in range(max(map(len, cells))):
@@ -285,14 +331,18 @@ def _row_segments(columns: Sequence[_Column], console: Console) -> Iterator[Segm
                 line = lines[number] if number < len(lines) else blank
                 text = line.indent + line.text
                 if column is not columns[0]:
-                    plain += " " * _GAP
+                    plain += gap
                 if line.style:
-                    yield from (Segment(plain), Segment(text, styles[line.style]))
+                    if line.style not in styles:
+                        styles[line.style] = console.get_style(line.style)
+                    yield Segment(plain)
+                    yield Segment(text, styles[line.style])
                     plain = ""
                 else:
                     plain += text
                 plain += " " * (column.width - cell_len(text))
-            yield from (Segment(plain), end)
+            yield Segment(plain)
+            yield end
 
 
 def _names_heading(table: Table) -> str:
@@ -305,12 +355,7 @@ def _names(table: Table) -> Iterator[tuple[int | None, list[_Line]]]:
     for number, row in enumerate(table.rows):
         texts = [printable(text) for text in table.texts(row)[: table.names]]
         inner = texts.pop() if table.sectioned else ""
-        settings = ", ".join(
-            f"{column.heading}={text}"
-            for column, text in zip(table.columns[1:], texts[1:], strict=False)
-        )
-        lines = [_Line(texts[0] if texts else "", "bold" if table.names > 1 else "")]
-        lines += [_Line(settings)] if settings else []
+        lines = _name_lines(table, texts)
         lines += [_Line(printable(mark), "yellow") for mark in row.marks]
         if not table.sectioned:
             yield number, lines
@@ -319,6 +364,19 @@ def _names(table: Table) -> Iterator[tuple[int | None, list[_Line]]]:
             yield None, lines
         before = lines
         yield number, [_Line(inner, indent=_INDENT)]
+
+
+def _name_lines(table: Table, texts: Sequence[str]) -> list[_Line]:
+    """Return the lines for a row's names: its first name, and the others as settings."""
+    if not texts:
+        return [_Line("", "bold" if table.names > 1 else "")]
+    lines = [_Line(texts[0], "bold" if table.names > 1 else "")]
+    headings = [column.heading for column in table.columns]
+    pairs = zip(headings[1:], texts[1:], strict=False)
+    settings = ", ".join(f"{heading}={text}" for heading, text in pairs)
+    if settings:
+        lines.append(_Line(settings))
+    return lines
 
 
 def _style(cell: object) -> str:
@@ -336,7 +394,8 @@ def aligned(cells: Sequence[str]) -> list[str]:
     after = max((len(error) for *_, error in parted), default=0)
     if not after:
         return list(cells)
-    return [
-        f"{value:>{before}} ± {error:>{after}}" if error else f"{value:>{before}}{'':{after + 3}}"
-        for value, _, error in parted
-    ]
+    texts = []
+    for value, plus_minus, error in parted:
+        padding = " " * (before - len(value))
+        texts.append(padding + value + (plus_minus or "   ") + error.rjust(after))
+    return texts

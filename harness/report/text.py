@@ -6,6 +6,7 @@ Names, prompts and answers are data, so anything that a terminal would interpret
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 from math import floor, log10
@@ -31,9 +32,12 @@ def printable(text: str, allowed: str = "") -> str:
     """Return text with all unprintable characters escaped, except those in ``allowed``."""
     if text.isprintable():
         return text
-    return "".join(
-        c if c in allowed or c.isprintable() else c.encode("unicode_escape").decode() for c in text
-    )
+    characters = []
+    for character in text:
+        if character not in allowed and not character.isprintable():
+            character = character.encode("unicode_escape").decode()
+        characters.append(character)
+    return "".join(characters)
 
 
 def inert(name: str) -> Text:
@@ -100,7 +104,9 @@ def with_error(
     if value is None:
         return UNKNOWN
     text = number(value, digits, sign)
-    return text if is_zero(stderr) else f"{text} ± {number(stderr, digits)}"
+    if is_zero(stderr):
+        return text
+    return f"{text} ± {number(stderr, digits)}"
 
 
 def is_zero(stderr: float | None) -> bool:
@@ -116,7 +122,18 @@ def interval(bounds: tuple[float, float] | None, digits: int = 3, sign: bool = F
     if bounds is None:
         return UNKNOWN
     low, high = (number(bound, digits, sign) for bound in bounds)
-    return f"{low} to {high}" if sign or bounds[0] < 0 else f"{low}-{high}"
+    if sign or bounds[0] < 0:
+        return f"{low} to {high}"
+    return f"{low}-{high}"
+
+
+def number_range(numbers: Collection[int]) -> str:
+    """Format the range of some numbers, such as "10 to 12", or "10" if all are equal."""
+    low = min(numbers)
+    high = max(numbers)
+    if low == high:
+        return f"{low:,}"
+    return f"{low:,} to {high:,}"
 
 
 LEVELS = (0.05, 0.01)  # of significance
@@ -132,10 +149,12 @@ def p_value(p: float | None) -> str:
     """
     if p is None:
         return UNKNOWN
+    if p < 0.001:
+        return "<0.001"
     digits = 3
     while any(p < level <= round(p, digits) for level in LEVELS):
         digits += 1
-    return "<0.001" if p < 0.001 else f"{p:.{digits}f}"
+    return f"{p:.{digits}f}"
 
 
 def percent(part: int, total: int, digits: int = 1) -> str:
@@ -154,12 +173,16 @@ def percentage(share: float | None, digits: int = 1, sign: bool = False) -> str:
     """
     if share is None:
         return UNKNOWN
-    rounded = Decimal(100 * share).quantize(Decimal(10) ** -digits, ROUND_HALF_UP)  # as browsers do
+    step = Decimal(10) ** -digits
+    rounded = Decimal(100 * share).quantize(step, ROUND_HALF_UP)  # as browsers do
     if sign:
         return f"{rounded:+zf}"
-    step = 10**-digits
-    if 0 < share < 1 and not step / 2 <= 100 * share < 100 - step / 2:
-        return f"<{step:g}%" if share < 0.5 else f">{100 - step:.{digits}f}%"
+    if 0 < share < 1:
+        smallest = 10**-digits
+        if 100 * share < smallest / 2:
+            return f"<{smallest:g}%"
+        if 100 * share >= 100 - smallest / 2:
+            return f">{100 - smallest:.{digits}f}%"
     return f"{rounded:zf}%"
 
 
@@ -179,14 +202,18 @@ def usd(cost: float | None, *, computed: float = 0.0) -> str:
     about = "≈" if computed else ""
     if cost >= 1 or cost == 0:
         return f"{about}${cost:,.2f}"
-    return f"{about}${cost:.{4 if cost >= 0.001 else 1 - floor(log10(cost))}f}"
+    digits = 4
+    if cost < 0.001:
+        digits = 1 - floor(log10(cost))
+    return f"{about}${cost:.{digits}f}"
 
 
 def clusters_text(n: int, n_units: int) -> str:
     """Format a number of clusters and, if it is small for ``n`` samples, how rows set them."""
     text = count_of(n_units, "cluster")
-    few = n_units == 1 < n or 10 * n_units <= n
-    return f"{text} (a row can set its own with the field 'cluster')" if few else text
+    if n_units == 1 < n or 10 * n_units <= n:
+        text += " (a row can set its own with the field 'cluster')"
+    return text
 
 
 def date_text(seconds: float) -> str:
@@ -201,8 +228,10 @@ def time_text(seconds: float) -> str:
 
 def size_text(size: float) -> str:
     """Format a size in bytes with a decimal unit, such as ``1.2 MB``."""
-    for unit in ("B", "kB", "MB"):
-        if size < 999.95:
-            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+    if size < 999.95:
+        return f"{size:.0f} B"
+    for unit in ("kB", "MB"):
         size /= 1000
-    return f"{size:.1f} GB"
+        if size < 999.95:
+            return f"{size:.1f} {unit}"
+    return f"{size / 1000:.1f} GB"

@@ -203,12 +203,14 @@ def _more(line: TableLine) -> Iterator[float]:
     if isinstance(line, _JudgedLine):
         yield judged_key(line.instance, line.sample, line.round, line.text)
     if isinstance(line, _FollowedLine):
-        paid = not line.cached
-        usage = line.usage or Usage()
         yield line.ended_at
-        yield nan if line.cached or line.latency_s is None else line.latency_s
-        yield (line.cost_usd or 0.0) if paid else 0.0
-        yield usage.input_tokens + usage.output_tokens if paid else 0
+        if line.cached:
+            yield from (nan, 0.0, 0)
+            return
+        usage = line.usage or Usage()
+        yield nan if line.latency_s is None else line.latency_s
+        yield line.cost_usd or 0.0
+        yield usage.input_tokens + usage.output_tokens
 
 
 class _PlacedRequest(msgspec.Struct, gc=False):
@@ -283,15 +285,24 @@ def _resolve(table: AttemptTable, number: Ints, redraw: Ints) -> tuple[Bools, In
             current = sample_number
             latest = -1
         versions = list(group)
-        counting[[row for *_, row in versions]] = False
-        present = [version for version in versions if version[1] >= latest]
+        present = []
+        drawn = set()
+        for version in versions:
+            draw, line, *_, has_reply, row = version
+            counting[row] = False
+            if line >= latest:
+                present.append(version)
+                if has_reply:
+                    drawn.add(draw)
         if not present:
             continue
         # An answer that was lost and restored follows those that have replaced it.
         draw, line, *_, row = max(present)
-        drawn = {version[0] for version in present if version[4]}
         counting[row] = True
-        draws[row] = next(number for number in range(len(drawn) + 1) if number not in drawn)
+        first_lost = 0
+        while first_lost in drawn:
+            first_lost += 1
+        draws[row] = first_lost
         if draw or len(versions) > 1:
             latest = line
     return counting, draws[counting]

@@ -44,8 +44,10 @@ def name_digest(name: str) -> int:
 
 def natural(name: str) -> list[tuple[int, int, str]]:
     """Return a name's sort key, which orders the numbers in names by value."""
-    parts = re.findall(r"[0-9]{1,18}|[^0-9]+", name)
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
+    key = []
+    for part in re.findall(r"[0-9]{1,18}|[^0-9]+", name):
+        key.append((0, int(part), "") if part.isdecimal() else (1, 0, part))
+    return key
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class AttemptTable:
     @property
     def replied(self) -> Bools:
         """An (n,) mask of the attempts whose call gave a reply."""
-        codes = [OUTCOMES.index(outcome) for outcome in WITHOUT_REPLY]
+        codes = list(map(OUTCOMES.index, WITHOUT_REPLY))
         return np.isin(self.outcome, codes, invert=True)
 
     def measured(self, name: str) -> Bools:
@@ -134,15 +136,18 @@ class AttemptTable:
 
     def labels(self) -> list[str]:
         """Return the labels of the instances' groups, in order of first appearance."""
-        return list(dict.fromkeys(label for groups in self.instances.groupings for label in groups))
+        labels: dict[str, str] = {}
+        for groups in self.instances.groupings:
+            labels |= groups
+        return list(labels)
 
     def by(self, label: str) -> Iterator[tuple[str, AttemptTable]]:
         """Yield (name, attempts) for each non-empty group of a label, sorted by name."""
-        groupings = self.instances.groupings
-        names = sorted({groups[label] for groups in groupings if label in groups})
-        code = {name: number for number, name in enumerate(names)}
-        numbers = [code[groups[label]] if label in groups else -1 for groups in groupings]
-        codes = np.array(numbers, np.intp)[self.instances.grouping[self.instance]]
+        groups = [grouping.get(label) for grouping in self.instances.groupings]
+        names = sorted({group for group in groups if group is not None})
+        code: dict[str | None, int] = {name: number for number, name in enumerate(names)}
+        numbers = np.array([code.get(group, -1) for group in groups], np.intp)
+        codes = numbers[self.instances.grouping[self.instance]]
         for number, rows in rows_by(codes, len(names)):
             yield names[number], self.take(rows)
 
@@ -212,6 +217,7 @@ class TableBuilder:
         if groups not in self._groupings:
             _decoded(groups)  # raises if invalid
             self._groupings[groups] = len(self._groupings)
+        passed = NOT_JUDGED if line.passed is None else line.passed
         self._rows.append(
             name_digest(line.instance),
             name_digest(line.cluster),
@@ -219,7 +225,7 @@ class TableBuilder:
             line.sample,
             line.round,
             _OUTCOME_CODE[line.outcome],
-            NOT_JUDGED if line.passed is None else line.passed,
+            passed,
         )
         self._scores.add(line.scores)
 
@@ -366,7 +372,11 @@ def _fill(column: array[Any], length: int) -> None:
 
 
 def _numbers(verdicts: array[Any]) -> array[Any]:
-    return array("d", (nan if value == NOT_JUDGED else value for value in verdicts))
+    numbers = array("d", verdicts)
+    for place, value in enumerate(verdicts):
+        if value == NOT_JUDGED:
+            numbers[place] = nan
+    return numbers
 
 
 def changes(values: NDArray[Any]) -> Bools:

@@ -172,7 +172,10 @@ class AttemptIndex:
         return of_conversations(table, self._turns, neutral), neutral
 
     def _row(self, instance: str, sample: int, round_: int) -> int | None:
-        return next((r for r in self.rows_of(instance, sample) if self._round[r] == round_), None)
+        for row in self.rows_of(instance, sample):
+            if self._round[row] == round_:
+                return row
+        return None
 
     def next_round(
         self,
@@ -212,7 +215,8 @@ class AttemptIndex:
 
     def finish_reasons(self) -> set[str]:
         """Return the finish reasons of the attempts."""
-        return {line.finish_reason for line in self.read(_Ended) if line.finish_reason}
+        reasons = {line.finish_reason for line in self.read(_Ended)}
+        return {reason for reason in reasons if reason}
 
     def answers(self, instance: str, sample: int, round_: int) -> int:
         """Return how many times a round has been answered since its conversation last changed."""
@@ -419,7 +423,7 @@ def recorded_redraws(manifest: Mapping[str, Any]) -> dict[str, Redraws]:
     return msgspec.convert(manifest.get(REDRAWS) or {}, dict[str, Redraws])
 
 
-_LAST = [OUTCOMES.index(outcome) for outcome in ("refused", "empty", "crashed")]  # end it
+_LAST = list(map(OUTCOMES.index, ("refused", "empty", "crashed")))  # end it
 
 
 def of_conversations(table: AttemptTable, turns: Ints, neutral: Bools) -> AttemptTable:
@@ -456,7 +460,7 @@ def of_conversations(table: AttemptTable, turns: Ints, neutral: Bools) -> Attemp
     has_scores = ~scripted | (last & complete)
     scores: dict[str, Values] = {}
     for name, values in table.scores.items():
-        missing = values.dtype.type(NOT_JUDGED if values.dtype == np.int8 else np.nan)
-        scores[name] = np.where(has_scores, values, missing)
+        missing = NOT_JUDGED if values.dtype == np.int8 else np.nan
+        scores[name] = np.where(has_scores, values, values.dtype.type(missing))
     passed_by_row = np.where(scripted, verdicts, table.passed).astype(np.int8)
     return replace(table, passed=passed_by_row, scores=scores, turns=table)

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -64,12 +65,12 @@ class _Line(LineName, gc=False):
         """Return a verdict as a number: `NOT_JUDGED`, `NO_VERDICT`, 1 (all true) or 0."""
         if self.outcome != "ok":
             return NOT_JUDGED
-        verdicts = [score.passed for score in self.scores.values() if score.passed is not None]
+        verdicts = {score.passed for score in self.scores.values()}
         if False in verdicts:
-            return False
+            return 0
         if any(score.value is None for score in self.scores.values()):
             return NOT_JUDGED
-        return True if verdicts else NO_VERDICT
+        return 1 if True in verdicts else NO_VERDICT
 
 
 class JudgementIndex:
@@ -230,13 +231,13 @@ class JudgementIndex:
 
     def judged(self, table: AttemptTable, rows: NDArray[np.intp] | None = None) -> Bools:
         """Return a mask of the attempts (or of ``rows``) whose outcome judges score."""
-        codes = np.array([OUTCOMES.index(outcome) for outcome in self.register.judged], np.int8)
-        return np.isin(table.outcome if rows is None else table.outcome[rows], codes)
+        outcome = table.outcome if rows is None else table.outcome[rows]
+        return np.isin(outcome, list(map(OUTCOMES.index, self.register.judged)))
 
     def _ended(
         self, rows: NDArray[np.intp], outcomes: Collection[judgements.JudgementOutcome]
     ) -> Bools:
-        return np.isin(self._outcome[rows], [_OUTCOMES.index(outcome) for outcome in outcomes])
+        return np.isin(self._outcome[rows], list(map(_OUTCOMES.index, outcomes)))
 
     def _answers(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
         rows = self._rows_of.get(judge, _NO_ROWS)
@@ -249,7 +250,7 @@ def judgements_at(
     path: Path, offsets: Sequence[Sequence[int]], decode: Callable[[bytes], S]
 ) -> Iterator[list[S | None]]:
     """Yield a list of judgements for each list of byte offsets. `NONE` becomes None."""
-    present = (offset for row in offsets for offset in row if offset != NONE)
+    present = filter(NONE.__ne__, chain.from_iterable(offsets))
     lines = decoded_at(path, present, decode, judgements.JUDGEMENT)
     for row in offsets:
         yield [None if offset == NONE else next(lines) for offset in row]

@@ -202,12 +202,11 @@ def _run_judges(path: Path, _size: int, _modified_ns: int) -> tuple[str, ...]:
     if all(line in read_file(path) for line in (b"\njudges: []\n", b"\npanels: []\n")):
         return ()  # parsing takes 20 ms
     tree = read(path)
-    sections = [*(tree.get("judges") or ()), *(tree.get("panels") or ())]
-    return tuple(
-        str(section.get("as") or section.get("name"))
-        for section in sections
-        if isinstance(section, dict)
-    )
+    names = []
+    for section in [*(tree.get("judges") or ()), *(tree.get("panels") or ())]:
+        if isinstance(section, dict):
+            names.append(str(section.get("as") or section.get("name")))
+    return tuple(names)
 
 
 def later_judges(folder: Path) -> tuple[str, ...]:

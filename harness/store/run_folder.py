@@ -199,7 +199,9 @@ class RunFolder:
         if isinstance(task := tree.get("task"), dict):
             tree["task"] = without_removed(task)
         if isinstance(judges := tree.get("judges"), list):
-            tree["judges"] = [without_removed(judge) for judge in judges if isinstance(judge, dict)]
+            tree["judges"] = [
+                without_removed(judge) if isinstance(judge, dict) else judge for judge in judges
+            ]
         if isinstance(model := tree.get("model"), dict):
             # Earlier versions had no such keys: these values are options of the user's backend.
             if model.get("cache", "run") not in ("shared", "run", False):

@@ -173,10 +173,13 @@ class JsonlItem(Struct, frozen=True):
 
 def written_checks(row: Row) -> Iterator[Any]:
     """Yield the entries in the ``checks`` of a row, its user and its turns."""
-    turns = row.get("turns")
-    for part in (row, row.get("user"), *(turns if isinstance(turns, list) else ())):
+    parts = [row, row.get("user")]
+    if isinstance(row.get("turns"), list):
+        parts += row["turns"]
+    for part in parts:
         checks = part.get("checks") if isinstance(part, Mapping) else None
-        yield from checks if isinstance(checks, list) else ()
+        if isinstance(checks, list):
+            yield from checks
 
 
 def parser_warnings(item: JsonlItem, parser: Extraction | None) -> Iterator[str]:
@@ -200,7 +203,8 @@ def _target_warnings(row: Row, parser: Extraction | None) -> Iterator[str]:
             yield f'{problem} Write several in \'targets\' as a JSON list: ["…", "…"].'
     if parser is None:
         return
-    targets = next((row[field] for field in FROM_ROW if field in row), None)
+    fields = [field for field in FROM_ROW if field in row]
+    targets = row[fields[0]] if fields else []
     for target in targets if isinstance(targets, list) else [targets]:
         read = garbled(parser, target) if isinstance(target, str) else None
         if read is not None:
@@ -511,10 +515,11 @@ class Conversations(Task[JsonlItem]):
     def score_names(self, instance: One) -> Collection[str]:
         """Return the names of a row's checks in all turns."""
         item = instance.data
-        rules = [*item.rules, *(item.before.rules if item.before else ())]
-        for turn in item.later:
-            rules += turn.rules
-        return {rule.name for rule in rules}
+        names: set[str] = set()
+        for turn in (item, item.before, *item.later):
+            if turn is not None:
+                names.update(rule.name for rule in turn.rules)
+        return names
 
     @override
     def user_role(self, instance: One) -> UserRole | None:

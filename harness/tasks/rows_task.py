@@ -124,8 +124,12 @@ class RowsTask(Conversations):
         self._adapt = adapt
         self._users = Users(user)
         self._instances: list[One] | None = None
-        templates = [prompt, system, *([] if feedback is None else [feedback])]
-        scored = [extract, checks, gold, *([] if user is None else [user])]
+        templates = [prompt, system]
+        if feedback is not None:
+            templates.append(feedback)
+        scored: list[Any] = [extract, checks, gold]
+        if user is not None:
+            scored.append(user)
         self._hashes = {"template_sha256": _hash(templates), "checks_sha256": _hash(scored)}
 
     @cached_property
@@ -188,10 +192,13 @@ class RowsTask(Conversations):
             role, before = user
             checks = checks_of(before, ()) if "checks" in before else ()
             item = replace(item, role=role, before=self._checked(before, messages, checks))
-        if cluster is None and (item.later or item.role):
+        if cluster is not None:
+            cluster = str(cluster)
+        elif item.later or item.role:
             # Conversations that begin with the same turn are still different prompts.
-            cluster = content_hash((messages, [turn.messages for turn in item.later], item.role))
-        return Instance(name, item, groups, None if cluster is None else str(cluster))
+            later = [turn.messages for turn in item.later]
+            cluster = content_hash((messages, later, item.role))
+        return Instance(name, item, groups, cluster)
 
     def _item(self, turns: Sequence[Row], messages: tuple[Message, ...], options: Any) -> JsonlItem:
         *before, last = turns
@@ -256,15 +263,10 @@ class RowsTask(Conversations):
                 hashes[f"{CODE}{self._written.get(name, name)}"] = digest
         if self._choices is not None and self._message_template is not None:
             hashes["choices"] = _hash([self._choices.settings(), self._message_template.text])
-        return {
-            **self._source.fingerprint(),
-            **self._hashes,
-            "regex": version("regex"),
-            **{
-                f"{self._written.get(key, key)}_sha256": digest_of
-                for key, digest_of in hashes.items()
-            },
-        }
+        fingerprint = {**self._source.fingerprint(), **self._hashes, "regex": version("regex")}
+        for name, digest in hashes.items():
+            fingerprint[f"{self._written.get(name, name)}_sha256"] = digest
+        return fingerprint
 
     def _checkers(self) -> set[str]:
         """Return the checkers of the run file, and the registered checkers that rows name."""
@@ -285,8 +287,9 @@ class RowsTask(Conversations):
     @override
     def needed_features(self) -> frozenset[str]:
         """The feature ``loglikelihoods``, if ``choices`` compares log-likelihoods."""
-        by_likelihood = self._chosen_form is not None and self._chosen_form.by_likelihood
-        return frozenset({LOGLIKELIHOODS} if by_likelihood else ())
+        if self._chosen_form is not None and self._chosen_form.by_likelihood:
+            return frozenset({LOGLIKELIHOODS})
+        return frozenset()
 
     @override
     def adapted_request(self, instance: One, request: Request) -> Request:
@@ -356,7 +359,8 @@ class RowsTask(Conversations):
             part = None if parser is None else parser.read(text)
             if self._choices is None:
                 return part
-            return self._choices.chosen(options, text if part is None else part)
+            answer = text if part is None else part
+            return self._choices.chosen(options, answer)
         except (Unparseable, PatternTooSlow):
             return None
 

@@ -180,13 +180,16 @@ def test_a_packed_file_that_is_damaged_is_named(tmp_path: Path, broken: bytes) -
         list(read_jsonl(path))
 
 
-def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("beginning", "number"), [(b"{}\n", 2), (b"\xef\xbb\xbf", 1)])
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, beginning: bytes, number: int
+) -> None:
     path = tmp_path / "bomb.jsonl.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
-        file.write(b"{}\n")
+        file.write(beginning)
         for _ in range(65):
             file.write(b" " * 2**19 + b"x" * 2**19)
-    with pytest.raises(DataInvalid, match=r"line 2: more than 67,108,864 bytes"):
+    with pytest.raises(DataInvalid, match=rf"line {number}: more than 67,108,864 bytes"):
         list(read_jsonl(path))
 
 

@@ -392,3 +392,12 @@ def test_options_of_earlier_versions_that_are_now_keys_of_the_section_are_not_re
         assert (section.cache, section.version) == (None, None)
     folder.config.write_text(yaml.safe_dump(tree | {"model": tree["model"] | {"cache": False}}))
     assert folder.read_config().model.cache is False
+
+
+def test_a_damaged_list_of_judges_is_refused(folder: RunFolder) -> None:
+    folder.path.mkdir(parents=True)
+    folder.write_config(run())
+    tree = yaml.safe_load(folder.config.read_text())
+    folder.config.write_text(yaml.safe_dump(tree | {"judges": [3]}))
+    with pytest.raises(ConfigError, match=r"judges"):
+        folder.read_config()

@@ -203,43 +203,46 @@ class BedrockBackend(HttpBackend):
             "topP": decoding.top_p,
             "stopSequences": list(decoding.stop) or None,
         }
-        config = {k: value for k, value in config.items() if value is not None}
+        config = {key: value for key, value in config.items() if value is not None}
         cut = self._cut(request.messages) if self._cut else None
-        parts = [_parts(m, _end(n, cut)) for n, m in enumerate(request.messages)]
-        turns = list(zip(request.messages, parts, strict=True))
-        body: JsonObject = {
-            "messages": [{"role": m.role, "content": p} for m, p in turns if m.role != "system"],
-            "system": [part for m, p in turns if m.role == "system" for part in p],
-            "inferenceConfig": config,
-            "serviceTier": {"type": self.service_tier} if self.service_tier else None,
-        }
+        messages = []
+        system: list[JsonObject] = []
+        for number, message in enumerate(request.messages):
+            parts = _parts(message, _end(number, cut))
+            if message.role == "system":
+                system += parts
+            else:
+                messages.append({"role": message.role, "content": parts})
+        body: JsonObject = {"messages": messages, "system": system, "inferenceConfig": config}
+        if self.service_tier:
+            body["serviceTier"] = {"type": self.service_tier}
         if isinstance(decoding.constraint, DecodingConstraint):
             schema = json.dumps(decoding.constraint.json_schema)  # the only kind in the features
             structure = {"jsonSchema": {"name": "answer", "schema": schema}}
             text_format = {"type": "json_schema", "structure": structure}
             body["outputConfig"] = {"textFormat": text_format}
-        return {k: value for k, value in body.items() if value} | dict(decoding.extra)
+        return {key: value for key, value in body.items() if value} | dict(decoding.extra)
 
     def reply(self, content: bytes, request: Request) -> Reply:
         response = bodies.read(content, _Response)
-        blocks = response.output.message.content
-        thoughts = [
-            block.reasoning_content.reasoning_text for block in blocks if block.reasoning_content
-        ]
-        text = "".join(bodies.text_of(block.text) for block in blocks)
-        used = [block.tool_use for block in blocks if block.tool_use]
+        text = ""
+        thoughts = ""
+        calls = []
+        for block in response.output.message.content:
+            text += bodies.text_of(block.text)
+            if block.reasoning_content and block.reasoning_content.reasoning_text:
+                thoughts += bodies.text_of(block.reasoning_content.reasoning_text.text)
+            if block.tool_use:
+                calls.append((block.tool_use.name, block.tool_use.input))
         usage = bodies.usage_of(response.usage, _Usage)
         reason = FINISH_REASONS.get(response.stop_reason, response.stop_reason)
-        text, reason = bodies.with_tool_calls(
-            text, reason, ((call.name, call.input) for call in used)
-        )
+        text, reason = bodies.with_tool_calls(text, reason, calls)
         return Reply(
             text,
             reason,
             usage.record() if usage else None,
             tier=bodies.tier(response.service_tier.get("type")),
-            reasoning="".join(bodies.text_of(thought.text) for thought in thoughts if thought)
-            or None,
+            reasoning=thoughts or None,
             reasoning_state=bodies.state_in(content, SIGNED, "output", "message", "content"),
         )
 
@@ -248,8 +251,9 @@ def _end(number: int, cut: PromptCut | None) -> int | None:
     """Return where the shared beginning ends in message ``number`` (-1: at its end), or None."""
     if cut is None:
         return None
-    place, end = cut if cut.characters else (cut.message - 1, -1)
-    return end if number == place else None
+    if not cut.characters:
+        return -1 if number == cut.message - 1 else None
+    return cut.characters if number == cut.message else None
 
 
 def _parts(message: Message, end: int | None) -> list[JsonObject]:

@@ -169,7 +169,9 @@ class GeminiBackend(HttpBackend):
             client = GoogleCloudClient(base_url or vertex_url(location), **limits)
             self.path = f"/projects/{quote(project)}/locations/{quote(location)}/publishers/google"
         else:
-            variable = api_key_env or (KEY if base_url in (None, URL) else None)
+            variable = api_key_env
+            if not variable and base_url in (None, URL):
+                variable = KEY
             key = secret(variable) if variable else ""
             limits |= {"key": key, "key_variable": variable, "key_header": "x-goog-api-key"}
             client = HttpClient(base_url or URL, **limits)
@@ -188,21 +190,28 @@ class GeminiBackend(HttpBackend):
             "maxOutputTokens": decoding.max_tokens,
             "stopSequences": list(decoding.stop) or None,
             "seed": None if request.seed is None else request.seed % 2**31,
-            "responseLogprobs": True if decoding.logprobs else None,
+            "responseLogprobs": bool(decoding.logprobs) or None,
             "logprobs": decoding.logprobs,
-            "candidateCount": 1 + len(request.others) if request.others else None,
         }
+        if request.others:
+            config["candidateCount"] = 1 + len(request.others)
         if isinstance(constraint := decoding.constraint, DecodingConstraint):
             config |= _constrained(constraint)
-        system = [m for m in request.messages if m.role == "system"]
-        turns = [m for m in request.messages if m.role != "system"]
+        config = {key: value for key, value in config.items() if value is not None}
+        system = []
+        contents = []
+        for message in request.messages:
+            if message.role == "system":
+                system.append({"text": message.content})
+            else:
+                contents.append(_content(message))
         extra = dict(decoding.extra)
-        generation = {k: value for k, value in config.items() if value is not None}
-        body: JsonObject = {"contents": [_content(turn) for turn in turns]}
+        config |= extra.pop("generationConfig", {})
+        body: JsonObject = {"contents": contents}
         if system:
-            body["systemInstruction"] = {"parts": [{"text": m.content} for m in system]}
-        if generation := generation | extra.pop("generationConfig", {}):
-            body["generationConfig"] = generation
+            body["systemInstruction"] = {"parts": system}
+        if config:
+            body["generationConfig"] = config
         if self.service_tier:
             body["serviceTier"] = self.service_tier
         return body | extra
@@ -214,35 +223,42 @@ class GeminiBackend(HttpBackend):
                 why = feedback.block_reason_message or feedback.block_reason
                 raise PromptRefused(f"{self.endpoint} blocked the prompt: {why}")
             raise ValueError("a response has no candidates")
-        usage = bodies.usage_of(response.usage_metadata, _Usage)
-        replies = bodies.readable(
+        first, *others = bodies.readable(
             range(len(response.candidates)),
             lambda place: _reply(content, response, place, request),
         )
-        tier = bodies.tier(usage.service_tier) if usage else None
-        first = structs.replace(replies[0], usage=usage.record() if usage else None, tier=tier)
-        return bodies.with_others(first, replies[1:], request)
+        usage = bodies.usage_of(response.usage_metadata, _Usage)
+        if usage:
+            tier = bodies.tier(usage.service_tier)
+            first = structs.replace(first, usage=usage.record(), tier=tier)
+        return bodies.with_others(first, others, request)
 
 
 def _reply(content: bytes, response: _Response, place: int, request: Request) -> Reply:
     """Return the reply of a candidate in a response, without the usage."""
     candidate = (response.candidates or [])[place]
-    parts = (candidate.content.parts if candidate.content else None) or []
-    thoughts = [bodies.text_of(part.text) for part in parts if part.thought]
-    reason = candidate.finish_reason or "STOP"
+    parts = (candidate.content and candidate.content.parts) or []
     state = None
     if parts:
         state = bodies.state_in(content, SIGNED, "candidates", place, "content", "parts")
-    text = "".join(bodies.text_of(part.text) for part in parts if not part.thought)
-    called = [part.function_call for part in parts if part.function_call]
-    calls = ((call.name, call.args) for call in called)
+    text = ""
+    thoughts = ""
+    calls = []
+    for part in parts:
+        if part.thought:
+            thoughts += bodies.text_of(part.text)
+        else:
+            text += bodies.text_of(part.text)
+        if part.function_call:
+            calls.append((part.function_call.name, part.function_call.args))
+    reason = candidate.finish_reason or "STOP"
     reason = FINISH_REASONS.get(reason, reason.lower())
     text, reason = bodies.with_tool_calls(text, reason, calls)
     return Reply(
         text,
         reason,
         model=response.model_version,
-        reasoning="".join(thoughts) or None,
+        reasoning=thoughts or None,
         logprobs=_logprobs(candidate.logprobs_result) if request.decoding.logprobs else None,
         reasoning_state=state,
     )
@@ -264,18 +280,18 @@ def _constrained(constraint: DecodingConstraint) -> JsonObject:
 
 
 def _logprobs(result: object) -> Logprobs | None:
-    positions = result.get("topCandidates") if isinstance(result, dict) else None
-    return bodies.likeliest(map(_pairs, positions)) if isinstance(positions, list) else None
+    if not isinstance(result, dict) or not isinstance(result.get("topCandidates"), list):
+        return None
+    return bodies.likeliest(map(_pairs, result["topCandidates"]))
 
 
 def _pairs(position: object) -> bodies.Pairs:
     top = position.get("candidates") if isinstance(position, dict) else None
-    candidates = top if isinstance(top, list) else []
-    return [
-        (candidate.get("token"), candidate.get("logProbability"))
-        for candidate in candidates
-        if isinstance(candidate, dict)
-    ]
+    pairs = []
+    for candidate in top if isinstance(top, list) else []:
+        if isinstance(candidate, dict):
+            pairs.append((candidate.get("token"), candidate.get("logProbability")))
+    return pairs
 
 
 VERTEX_VERSION = "vertex-2023-10-16"
@@ -316,5 +332,6 @@ class AnthropicVertexBackend(MessagesBackend):
         return f"{self.path}/models/{quote(request.model, safe='@')}:{method}"
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        body = {k: value for k, value in super().body(request).items() if k != "model"}
-        return {"anthropic_version": VERTEX_VERSION, **body}
+        body = {"anthropic_version": VERTEX_VERSION, **super().body(request)}
+        body.pop("model", None)
+        return body

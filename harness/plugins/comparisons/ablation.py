@@ -17,20 +17,22 @@ from msgspec.structs import replace
 
 from harness.analysis.breakdown import scored
 from harness.analysis.clustered import ROUNDING
-from harness.analysis.metrics import PASS_RATE
+from harness.analysis.metrics import PASS_RATE, Group
 from harness.config.sections import of_k
 from harness.errors import ConfigError, refuse_unknown
 from harness.plugins.comparisons.comparable import (
     Run,
     Variant,
+    common_labels,
     common_score,
+    group_values,
     refuse_incomparable,
     refuse_unknown_label,
 )
 from harness.plugins.comparisons.comparison import Method, Pairs, compare, pair
-from harness.plugins.comparisons.group_differences import Paired, heterogeneity, paired
 from harness.plugins.comparisons.p_values import holm
 from harness.plugins.comparisons.run_differences import changed, differing, marks_against
+from harness.plugins.comparisons.strata import compare_groups, heterogeneity
 from harness.ports import Claim
 from harness.wording import count_of
 
@@ -105,14 +107,18 @@ def ablate(runs: Sequence[Run], options: AblationOptions) -> Ablation:
     cluster = over if options.cluster is None else options.cluster
     options = replace(options, over=over, cluster=cluster)
     refuse_incomparable(baseline, started, over)
-    score_names = [PASS_RATE, *(name for variant in started for name in variant.metrics.scores)]
     measures, score = common_score(started)
-    refuse_unknown(score, dict.fromkeys(score_names), f"The runs have no score {baseline.score!r}.")
+    score_names = {PASS_RATE: None}
+    for variant in started:
+        score_names |= dict.fromkeys(variant.metrics.scores)
+    refuse_unknown(score, score_names, f"The runs have no score {baseline.score!r}.")
     base = group_values(baseline, over)
     if not base:
         problem = f"The run {baseline.metrics.run!r} has no {baseline.score} in any {over}."
         raise ConfigError(problem, "Name another --baseline, or another --score.")
-    tables = {variant.name: scored(table.last_rounds(), variant.score) for variant, table in runs}
+    tables = {}
+    for variant, table in runs:
+        tables[variant.name] = scored(table.last_rounds(), variant.score)
     before = tables[baseline.name]
     if cluster != over:
         refuse_unknown_label("--cluster", cluster, {baseline.name: before})
@@ -122,7 +128,9 @@ def ablate(runs: Sequence[Run], options: AblationOptions) -> Ablation:
         pairs = pair(before, tables[variant.name], score=score, weight=baseline.weight(score))
         pairs = pairs.sharing(replies.same_as(variant.replies()))
         rows.append(_row(variant, baseline, pairs, options))
-    adjusted = holm([row.p_value for row in rows])
+    for place, p_holm in enumerate(holm([row.p_value for row in rows])):
+        rows[place] = replace(rows[place], p_holm=p_holm)
+    rivals = [variant for variant in started if variant is not baseline]
     return Ablation(
         task=baseline.metrics.task,
         model=baseline.metrics.model,
@@ -132,10 +140,8 @@ def ablate(runs: Sequence[Run], options: AblationOptions) -> Ablation:
         score=measures,
         by=options.by,
         n_groups=len(base),
-        rows=[replace(row, p_holm=p) for row, p in zip(rows, adjusted, strict=True)],
-        notes=list(
-            differing(baseline, [variant for variant in started if variant is not baseline])
-        ),
+        rows=rows,
+        notes=list(differing(baseline, rivals)),
     )
 
 
@@ -143,15 +149,15 @@ def _baseline(variants: Sequence[Variant], requested: str) -> Variant:
     by_name = {variant.name: variant for variant in variants}
     name = requested or variants[0].name
     refuse_unknown(name, by_name, f"There is no variant {name!r} to compare with.")
-    if not by_name[name].begun:
-        problem = f"The run {by_name[name].metrics.run!r} has no attempts to compare with."
+    baseline = by_name[name]
+    if not baseline.begun:
+        problem = f"The run {baseline.metrics.run!r} has no attempts to compare with."
         raise ConfigError(problem, "Run its run file again, or name another --baseline.")
-    return by_name[name]
+    return baseline
 
 
 def _label(variants: Sequence[Variant], requested: str) -> str:
-    labels = [variant.metrics.groups for variant in variants]
-    shared = [label for label in labels[0] if all(label in groups for groups in labels)]
+    shared = common_labels(variant.metrics for variant in variants)
     if not requested and not shared:
         problem = "The runs have no label in common whose groups could be averaged."
         raise ConfigError(problem, "Use harness compare, or name labels in the task's 'groups'.")
@@ -162,60 +168,44 @@ def _label(variants: Sequence[Variant], requested: str) -> str:
     return requested or shared[0]
 
 
-def group_values(variant: Variant, over: str) -> dict[str, float]:
-    """Return a variant's mean score by group, without groups that have no value."""
-    values = {}
-    for name, group in variant.metrics.groups.get(over, {}).items():
-        statistic = group if variant.score == PASS_RATE else group.scores.get(variant.score)
-        if statistic is not None and statistic.mean is not None:
-            values[name] = statistic.mean
-    return values
-
-
-def compare_groups(values: Mapping[str, float], base: Mapping[str, float]) -> Paired:
-    """Return the variant's mean difference from the baseline over their common groups."""
-    common = [name for name in base if name in values]
-    return paired([values[name] for name in common], [base[name] for name in common])
-
-
 def _gain(values: Mapping[str, float], base: Mapping[str, float], total: int) -> Gain:
     """Return the mean of ``values``, and its gain over the same groups of ``base``."""
     before = fsum(base[name] for name in values)
     after = fsum(values.values())
-    percent = (after - before) / before * 100 if before else None
-    return Gain(
-        n=len(values), of=total, mean=after / len(values) if values else None, percent=percent
-    )
+    percent = None
+    if before:
+        percent = (after - before) / before * 100
+    return Gain(n=len(values), of=total, mean=_mean(values), percent=percent)
+
+
+def _mean(values: Mapping[str, float]) -> float | None:
+    if not values:
+        return None
+    return fsum(values.values()) / len(values)
 
 
 def _row(
     variant: Variant, baseline: Variant, pairs: Pairs, options: AblationOptions
 ) -> AblationRow:
     over = options.over
-    member = options.member
-    variant_values, every = (group_values(run, over) for run in (variant, baseline))
+    variant_values = group_values(variant, over)
+    baseline_values = group_values(baseline, over)
     grouped = pairs.linearised(over)
-    base, values = (
-        {name: float(side[rows].mean()) for name, rows in pairs.group(over).items()}
-        for side in (grouped.first, grouped.second)
-    )
+    base = {}
+    values = {}
+    for name, rows in pairs.group(over).items():
+        base[name] = float(grouped.first[rows].mean())
+        values[name] = float(grouped.second[rows].mean())
     row = AblationRow(
         variant=variant.name,
         is_baseline=variant.name == baseline.name,
         marks=[*marks_against(baseline, variant), *_doubts(variant, baseline, over)],
         n_groups=len(variant_values),
-        mean=fsum(variant_values.values()) / len(variant_values) if variant_values else None,
-        same_groups=variant_values.keys() == every.keys(),
-        gain=_gain(values, base, len(every)),
+        mean=_mean(variant_values),
+        same_groups=variant_values.keys() == baseline_values.keys(),
+        gain=_gain(values, base, len(baseline_values)),
         n_better=sum(values[name] > base[name] + ROUNDING for name in base),
-        by={
-            coarse: _gain(
-                {name: value for name, value in values.items() if member.get(name) == coarse},
-                base,
-                sum(member.get(name) == coarse for name in every),
-            )
-            for coarse in sorted(set(member.values()))
-        },
+        by=_gains_by(options.member, values, base, baseline_values),
     )
     if row.is_baseline or not values:
         return row
@@ -231,25 +221,49 @@ def _row(
     )
 
 
+def _gains_by(
+    member: Mapping[str, str],
+    values: Mapping[str, float],
+    base: Mapping[str, float],
+    baseline_values: Mapping[str, float],
+) -> dict[str, Gain]:
+    """Return the gain in each coarser group; ``member`` maps groups to these."""
+    gains = {}
+    for coarse in sorted(set(member.values())):
+        members = {name for name in member if member[name] == coarse}
+        part = {name: value for name, value in values.items() if name in members}
+        gains[coarse] = _gain(part, base, len(baseline_values.keys() & members))
+    return gains
+
+
 def _doubts(variant: Variant, baseline: Variant, over: str) -> Iterator[str]:
     score = variant.score
-    groups, others = (run.metrics.groups.get(over, {}) for run in (variant, baseline))
-    if more := len(groups.keys() - others.keys()) if others else 0:
-        yield f"{count_of(more, 'group')} of {over!r} that the baseline lacks"
+    groups = variant.metrics.groups.get(over, {})
+    baseline_groups = baseline.metrics.groups.get(over, {})
+    more = groups.keys() - baseline_groups.keys()
+    if more and baseline_groups:
+        yield f"{count_of(len(more), 'group')} of {over!r} that the baseline lacks"
     if variant.metrics.complete and baseline.metrics.complete:
-        common = groups.keys() & others.keys()
-        if unlike := sum(groups[name].instances != others[name].instances for name in common):
+        unlike = 0
+        for name in groups.keys() & baseline_groups.keys():
+            unlike += groups[name].instances != baseline_groups[name].instances
+        if unlike:
             yield f"other instances in {count_of(unlike, 'group')} of {over!r}"
-    missing = sum(
-        group.scores[score].missing
-        if score in group.scores
-        else group.pass_at_k_instances
-        if of_k(score)[1]
-        else group.missing + (0 if score == PASS_RATE else group.n)
-        for group in groups.values()
-    )
+    missing = sum(_n_without(group, score) for group in groups.values())
     if missing:
-        yield f"{missing:,} {'instances' if of_k(score)[1] else 'samples'} without {score}"
+        unit = "instances" if of_k(score)[1] else "samples"
+        yield f"{missing:,} {unit} without {score}"
+
+
+def _n_without(group: Group, score: str) -> int:
+    """Return how many samples of a group (for a score of k samples: instances) lack a score."""
+    if score in group.scores:
+        return group.scores[score].missing
+    if of_k(score)[1]:
+        return group.pass_at_k_instances
+    if score == PASS_RATE:
+        return group.missing
+    return group.missing + group.n
 
 
 ClaimResult = Literal["holds", "undecided", "does not hold", "not tested"]
@@ -310,17 +324,16 @@ class _Evidence:
 
     def __init__(self, variants: Sequence[Variant], table: Ablation) -> None:
         self._table = table
-        baseline = next(variant for variant in variants if variant.name == table.baseline)
-        self.silent = [
-            variant.name
-            for variant in variants
-            if variant.marks
-            or not all(key.startswith("task.") for key in changed(baseline, variant))
-        ]
+        self.silent: list[str] = []
         self._runs: dict[str, Variant] = {}
+        (baseline,) = (variant for variant in variants if variant.name == table.baseline)
         for variant in variants:
+            keys = changed(baseline, variant)
+            if variant.marks or not all(key.startswith("task.") for key in keys):
+                self.silent.append(variant.name)
+                continue
             encoding = _encoding(variant)
-            if encoding and variant.name not in self.silent and self._values(variant):
+            if encoding and self._values(variant):
                 rival = self._runs.get(encoding, variant)
                 self._runs[encoding] = max(rival, variant, key=self._rank)
         self._base = self._runs.get(_encoding(baseline))
@@ -329,38 +342,51 @@ class _Evidence:
         return group_values(variant, self._table.over)
 
     def _rank(self, variant: Variant) -> tuple[int, float]:
-        examples = variant.metrics.groups.get("examples", {})
-        numbers = [(int(number), group.n) for number, group in examples.items() if number.isdigit()]
-        mean = sum(number * n for number, n in numbers) / (sum(n for _, n in numbers) or 1)
-        return len(self._values(variant)), mean
+        """Return the number of groups, and the mean number of examples."""
+        n = 0
+        n_examples = 0
+        for number, group in variant.metrics.groups.get("examples", {}).items():
+            if number.isdigit():
+                n += group.n
+                n_examples += int(number) * group.n
+        return len(self._values(variant)), n_examples / (n or 1)
 
     def fields(self) -> list[FieldGain]:
         """Return the gains in the pairs of runs whose encodings differ by one added field."""
-        gains = []
-        for (less, less_run), (more, more_run) in combinations(self._runs.items(), 2):
-            ours = less_run.display.fields.get(less, {})
-            theirs = more_run.display.fields.get(more, {})
-            if ours.keys() > theirs.keys():
-                ours, theirs, less_run, more_run = theirs, ours, more_run, less_run
-            added = list(theirs.keys() - ours.keys())
-            if len(added) != 1 or not ours.keys() < theirs.keys():
+        gains: dict[str, list[FieldGain]] = {}
+        fields_of = {}
+        for encoding, run in self._runs.items():
+            fields_of[encoding] = run.display.fields.get(encoding, {})
+        for two in combinations(self._runs, 2):
+            less_encoding, more_encoding = sorted(
+                two, key=lambda encoding: len(fields_of[encoding])
+            )
+            less = self._runs[less_encoding]
+            more = self._runs[more_encoding]
+            fewer = fields_of[less_encoding]
+            fields = fields_of[more_encoding]
+            added = list(fields.keys() - fewer.keys())
+            if len(added) != 1 or not fewer.keys() < fields.keys():
                 continue
-            gain = compare_groups(self._values(more_run), self._values(less_run))
-            forms = {name: (ours[name], theirs[name]) for name in ours}
+            gain = compare_groups(self._values(more), self._values(less))
             if gain.mean is None:
                 continue
-            gains.append(FieldGain(
+            forms = {}
+            for name, form in fewer.items():
+                if form != fields[name]:
+                    forms[name] = form, fields[name]
+            field_gain = FieldGain(
                 field=added[0],
-                less=less_run.name,
-                more=more_run.name,
+                less=less.name,
+                more=more.name,
                 n=gain.n,
                 n_better=gain.n_more,
                 difference=gain.mean,
                 ci95=gain.difference_ci95(),
-                other_forms={name: two for name, two in forms.items() if two[0] != two[1]},
-            ))  # fmt: skip
-        order = list(dict.fromkeys(gain.field for gain in gains))
-        return sorted(gains, key=lambda gain: order.index(gain.field))
+                other_forms=forms,
+            )
+            gains.setdefault(field_gain.field, []).append(field_gain)
+        return [gain for of_field in gains.values() for gain in of_field]
 
     def verdict(self, claim: Claim) -> ClaimVerdict:
         tests = {"more": self._more, "rows_differ": self._rows, "groups_differ": self._groups}
@@ -368,16 +394,16 @@ class _Evidence:
         return ClaimVerdict(says=claim.says, source=claim.source, verdict=result, evidence=evidence)
 
     def _more(self, claim: Claim) -> _Finding:
-        missing = [name for name in (claim.more, claim.less) if name not in self._runs]
-        if missing:
+        more = self._runs.get(claim.more)
+        less = self._runs.get(claim.less)
+        if more is None or less is None:
+            missing = [name for name in (claim.more, claim.less) if name not in self._runs]
             return "not tested", f"no usable run of {' and of '.join(missing)}"
-        more = self._runs[claim.more]
-        less = self._runs[claim.less]
         result, described = self._tested(more, less)
         return result, f"{more.name} over {less.name}: {described}"
 
     def _rows(self, _: Claim) -> _Finding:
-        added = [g for g in self.fields() if self._base and g.less == self._base.name]
+        added = [gain for gain in self.fields() if self._base and gain.less == self._base.name]
         if len(added) < 2:
             return "not tested", "fewer than two runs add one field to the baseline"
         ranked = sorted(added, key=lambda gain: gain.difference)
@@ -386,23 +412,25 @@ class _Evidence:
         variants = {variant.name: variant for variant in self._runs.values()}
         pairs = len(added) * (len(added) - 1) // 2
         result, described = self._tested(variants[largest.more], variants[smallest.more], pairs)
-        low, high = (
-            f"{g.field} {100 * g.difference:+z.2f} ({g.more})" for g in (smallest, largest)
-        )
         return result, (
-            f"of {len(added)} fields added to {smallest.less}, smallest and largest gain: {low}, "
-            f"{high}; apart by {described}; the interval covers all {pairs} pairs (Bonferroni)"
+            f"of {len(added)} fields added to {smallest.less}, smallest and largest gain: "
+            f"{_field_gain_text(smallest)}, {_field_gain_text(largest)}; "
+            f"apart by {described}; the interval covers all {pairs} pairs (Bonferroni)"
         )
 
     def _tested(self, more: Variant, less: Variant, comparisons: int = 1) -> _Finding:
         gain = compare_groups(self._values(more), self._values(less))
         if gain.mean is None:
             return "not tested", "no groups in common"
-        result: ClaimResult = "does not hold" if gain.mean <= 0 else "undecided"
         between = "no interval"
-        if interval := gain.difference_ci95(comparisons=comparisons):
+        result: ClaimResult = "undecided"
+        interval = gain.difference_ci95(comparisons=comparisons)
+        if interval is not None:
             between = f"{100 * interval[0]:z.2f} to {100 * interval[1]:z.2f}"
-            result = "holds" if interval[0] > 0 else result
+        if gain.mean <= 0:
+            result = "does not hold"
+        elif interval is not None and interval[0] > 0:
+            result = "holds"
         return result, (
             f"{100 * gain.mean:+z.2f} ({between}), "
             f"more on {gain.n_more} of {count_of(gain.n, 'group')}"
@@ -424,7 +452,11 @@ class _Evidence:
         if not p_values:
             return "not tested", "no run has two groups in common with the baseline"
         beyond = sum(p is not None and p < 0.05 for p in holm(p_values))
-        result: ClaimResult = "holds" if beyond else "undecided" if mixed else "does not hold"
+        result: ClaimResult = "does not hold"
+        if beyond:
+            result = "holds"
+        elif mixed:
+            result = "undecided"
         return result, (
             f"{mixed} of {len(p_values)} other encodings (of each, the run with the most groups, "
             f"or if tied, the most examples) gain on some groups and lose on others; of {beyond} "
@@ -433,10 +465,14 @@ class _Evidence:
 
     def _heterogeneity(self, runs: Sequence[Variant], gains: Mapping[str, float]) -> float | None:
         """Return the p value of a test of whether all groups gain equally, if it can be tested."""
-        effects, errors = [], []  # as if runs were independent, which is conservative
+        effects = []
+        errors = []  # as if runs were independent, which is conservative
         for name, gain in gains.items():
-            groups = [(run.metrics.groups[self._table.over][name], run.score) for run in runs]
-            stderrs = [(group if s == PASS_RATE else group.scores[s]).stderr for group, s in groups]
+            stderrs = []
+            for run in runs:
+                group = run.metrics.groups[self._table.over][name]
+                statistic = group if run.score == PASS_RATE else group.scores[run.score]
+                stderrs.append(statistic.stderr)
             error = hypot(*(stderr or 0.0 for stderr in stderrs))
             if None not in stderrs and error > ROUNDING:
                 effects.append(gain)
@@ -444,7 +480,13 @@ class _Evidence:
         return heterogeneity(effects, errors)
 
 
+def _field_gain_text(gain: FieldGain) -> str:
+    return f"{gain.field} {100 * gain.difference:+z.2f} ({gain.more})"
+
+
 def _encoding(variant: Variant) -> str:
     """Return the encoding that all prompts of a run have, or "" if there is not just one."""
     encodings = list(variant.metrics.groups.get("encoding", {}))
-    return encodings[0] if len(encodings) == 1 else ""
+    if len(encodings) != 1:
+        return ""
+    return encodings[0]

@@ -73,13 +73,17 @@ class Variant:
         """Read the run's replies from its file. Without a file, there are none."""
         if self.attempts is None:
             return NO_REPLIES
-        named = self.settings.get("model.name")
-        return read_replies(self.attempts, "" if named else self.fingerprint.get(RECORDED, ""))
+        source = ""
+        if not self.settings.get("model.name"):
+            source = self.fingerprint.get(RECORDED, "")
+        return read_replies(self.attempts, source)
 
     @property
     def marks(self) -> list[str]:
         """Warnings that every table must show next to the run."""
-        marks = ["SIMULATED"] if self.metrics.simulated else []
+        marks = []
+        if self.metrics.simulated:
+            marks.append("SIMULATED")
         if not self.begun:
             marks.append("NO ATTEMPTS")
         elif not self.metrics.complete:
@@ -169,7 +173,10 @@ def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
         RunConflict: If the metrics differ and are not all pass rates or scores like ``pass@4``.
     """
     scores = dict.fromkeys(variant.score for variant in variants)
-    common = {PASS_RATE if of_k(score)[1] else score for score in scores}
+    common = set()
+    for score in scores:
+        _, k = of_k(score)
+        common.add(PASS_RATE if k else score)
     if len(common) > 1:
         listed = ", ".join(scores)
         remedy = f"Name one: {option('score', 'NAME')}."
@@ -194,7 +201,34 @@ def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[li
         variant = replace(run, metrics=structs.replace(run.metrics, measure=measure))
         refuse_unknown_score(variant, table, measure)
         measured.append((variant, scored(table.last_rounds(round_), measure)))
-    return measured, *common_score(variant for variant, _ in measured)
+    measures, common = common_score(variant for variant, _ in measured)
+    return measured, measures, common
+
+
+def weight_of(run: Run, score: str) -> str:
+    """Return the score that weights ``score``, or "" if the run does not have it."""
+    variant, table = run
+    weight = variant.weight(score)
+    return weight if weight in table.scores else ""
+
+
+def common_labels(runs: Iterable[Metrics]) -> list[str]:
+    """Return the labels whose groups all runs have, in the order of the first run."""
+    first, *others = runs
+    labels = list(first.groups)
+    for run in others:
+        labels = [label for label in labels if label in run.groups]
+    return labels
+
+
+def group_values(variant: Variant, over: str) -> dict[str, float]:
+    """Return a variant's mean score by group, without groups that have no value."""
+    values = {}
+    for name, group in variant.metrics.groups.get(over, {}).items():
+        statistic = group if variant.score == PASS_RATE else group.scores.get(variant.score)
+        if statistic is not None and statistic.mean is not None:
+            values[name] = statistic.mean
+    return values
 
 
 def most_samples(attempts: AttemptTable) -> int:
@@ -212,10 +246,12 @@ def refuse_unknown_score(run: Variant, table: AttemptTable, score: str) -> None:
     if has_score(table, score):
         return
     remedy = nearest(score, [PASS_RATE, *table.scores])
-    if by_judge := [name for name in table.scores if name.startswith(f"{score}.")]:
-        # The verdict, if there is one.
-        remedy = f"Did you mean {max(by_judge, key=partial(is_verdict, table))!r}?"
-    if k := of_k(score)[1]:
+    by_judge = [name for name in table.scores if name.startswith(f"{score}.")]
+    if by_judge:
+        verdict = max(by_judge, key=partial(is_verdict, table))  # if there is one
+        remedy = f"Did you mean {verdict!r}?"
+    _, k = of_k(score)
+    if k:
         remedy = f"It needs {k:,} samples of an instance; this run has {most_samples(table):,}."
     raise ConfigError(f"The run {run.name!r} has no score {score!r}.", remedy)
 
@@ -269,7 +305,7 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
         if variant.dataset == baseline.dataset:
             continue
         theirs = _parts(variant)
-        unlike = sorted(part for part in ours.keys() & theirs.keys() if ours[part] != theirs[part])
+        unlike = sorted(unequal_keys(ours, theirs))
         if unlike or not ours or not theirs:
             where = f" ({', '.join(unlike[:3])})" if unlike else ""
             remedy = "Run both files again on the same data: known replies are reused."
@@ -281,6 +317,11 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
         if over and label != over:
             which = f"different groups of {label!r}, so their {over!r} groups hold"
             raise RunConflict(f"{names} use {which} different instances.", f"Use --over {label}.")
+
+
+def unequal_keys(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """Return the keys of both mappings whose values differ."""
+    return [key for key in first.keys() & second.keys() if first[key] != second[key]]
 
 
 def _parts(variant: Variant) -> dict[str, str]:

@@ -71,8 +71,8 @@ class Pairs:
     @property
     def rounding(self) -> float:
         """The largest difference between two values that rounding alone may cause."""
-        largest = max(float(np.abs(v).max(initial=0.0)) for v in (self.first, self.second))
-        return ROUNDING * max(1.0, largest)
+        values = np.concatenate([self.first, self.second])
+        return ROUNDING * max(1.0, float(np.abs(values).max(initial=0.0)))
 
     @property
     def difference(self) -> Floats:
@@ -80,8 +80,11 @@ class Pairs:
         difference = self.second - self.first
         return np.where(np.abs(difference) > self.rounding, difference, 0.0)
 
-    def take(self, rows: Bools | Ints) -> Pairs:
+    def take(self, rows: Bools | NDArray[np.integer]) -> Pairs:
         """Return the pairs selected by a mask or by row numbers."""
+        weights = self.weights
+        if weights is not None:
+            weights = weights[rows]
         return with_fields(
             self,
             digest=self.digest[rows],
@@ -95,7 +98,7 @@ class Pairs:
             only_second=None,
             not_judged=None,
             bounds=None,
-            weights=None if self.weights is None else self.weights[rows],
+            weights=weights,
         )
 
     def linearised(self, over: str = "") -> Pairs:
@@ -106,7 +109,10 @@ class Pairs:
         """
         if self.weights is None:
             return self
-        group = self.codes(over)[0] + 1 if over else np.zeros(len(self), np.intp)
+        group: NDArray[np.integer] = np.zeros(len(self), np.intp)
+        if over:
+            codes, _ = self.codes(over)
+            group = codes + 1
         n = np.bincount(group)[group]
         sides = []
         for values, weights in zip((self.first, self.second), self.weights.T, strict=True):
@@ -126,12 +132,18 @@ class Pairs:
 
     def moved(self) -> tuple[list[int], list[int]]:
         """Return the digests of instances whose value rose, and of those whose value fell."""
-        return self.digest[self.difference > 0].tolist(), self.digest[self.difference < 0].tolist()
+        difference = self.difference
+        rose = self.digest[difference > 0]
+        fell = self.digest[difference < 0]
+        return rose.tolist(), fell.tolist()
 
     def group(self, label: str) -> Mapping[str, Ints]:
         """Map each group of a label to its pairs' row numbers, omitting pairs without a group."""
         code, names = self.codes(label)
-        return {names[place]: rows for place, rows in rows_by(code, len(names))}
+        groups = {}
+        for place, rows in rows_by(code, len(names)):
+            groups[names[place]] = rows
+        return groups
 
     def clustered_by(self, label: str) -> Pairs:
         """Return the pairs with a label's groups as clusters, or unchanged if the label is "".
@@ -218,16 +230,18 @@ def _by_instance(table: AttemptTable, score: str, weight: str) -> _Sums:
     m = len(table.instances.digest)
     n_samples = np.bincount(samples.instance, minlength=m)
     if weight:
-        samples = samples.take(values_of(samples, score)[0] & values_of(samples, weight)[0])
+        has_score, _ = values_of(samples, score)
+        has_weight, _ = values_of(samples, weight)
+        samples = samples.take(has_score & has_weight)
     has_value, values = values_of(samples, score)
-    weights = values_of(samples, weight)[1] if weight else np.ones(len(values))
+    weights = np.ones(len(values))
+    if weight:
+        _, weights = values_of(samples, weight)
     instance = samples.instance[has_value]
-    return _Sums(
-        np.bincount(instance, values * weights, m).astype(np.float64),
-        np.bincount(instance, weights, m).astype(np.float64),
-        np.bincount(instance, minlength=m),
-        n_samples,
-    )
+    total = np.bincount(instance, values * weights, m).astype(np.float64)
+    of_weights = np.bincount(instance, weights, m).astype(np.float64)
+    n = np.bincount(instance, minlength=m)
+    return _Sums(total, of_weights, n, n_samples)
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
@@ -266,28 +280,27 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
     out. Where the pairs have weights, the means are weighted. If all replies are shared, or all but
     those of one cluster, there is nothing to test.
     """
+    group: NDArray[np.integer] = np.zeros(len(pairs), np.intp)
     if over:
-        pairs = pairs.take(pairs.codes(over)[0] >= 0)
+        group, _ = pairs.codes(over)
+        pairs = pairs.take(group >= 0)
+        group = np.unique(group[group >= 0], return_inverse=True)[1]
     values = pairs.linearised(over)
     differences = values.difference
-    rounding = values.rounding
     n = len(pairs)
-    weights = np.full(n, 1 / max(n, 1))
-    estimate = clustered_mean(differences, pairs.cluster)
+    sizes = np.bincount(group)
+    weights = 1 / max(len(sizes), 1) / sizes[group]
     if over and n:
-        group = np.unique(pairs.codes(over)[0], return_inverse=True)[1]
-        sizes = np.bincount(group)
-        weights = 1 / len(sizes) / sizes[group]
         estimate = mean_of_groups(differences, pairs.cluster, group)
-    # A sum of thirds that should be 0 may come out as 1e-17, which would then look very certain.
-    difference, stderr = (
-        value if value is None or abs(value) > rounding else 0.0
-        for value in (estimate.mean, estimate.stderr)
-    )
+    else:
+        estimate = clustered_mean(differences, pairs.cluster)
+    difference = _without_rounding(estimate.mean, values.rounding)
+    stderr = _without_rounding(estimate.stderr, values.rounding)
     units = estimate.n_clusters
     degrees = estimate.degrees
-    better = int((pairs.difference > 0).sum())
-    worse = int((pairs.difference < 0).sum())
+    changes = pairs.difference
+    better = int((changes > 0).sum())
+    worse = int((changes < 0).sum())
     test = _Test()
     if stderr is not None and difference is not None and degrees is not None:
         shares = np.bincount(pairs.cluster, weights).astype(np.float64)
@@ -302,7 +315,8 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
             interval = _no_change(units) if pairs.verdicts else None
             test = _Test("clustered paired t", 1.0, interval)
     if not pairs.independent:  # if no value differs, a difference of 0 is certain
-        test = _Test("shared replies", ci95=test.ci95 if better + worse else None)
+        interval = test.ci95 if better + worse else None
+        test = _Test("shared replies", ci95=interval)
     return Comparison(
         n=n,
         n_clusters=units,
@@ -326,6 +340,16 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
         verdicts=pairs.verdicts,
         shared=int(pairs.shared.sum()),
     )
+
+
+def _without_rounding(value: float | None, rounding: float) -> float | None:
+    """Return a value, or 0 if it may be due to rounding.
+
+    A sum of thirds that should be 0 may come out as 1e-17, which would then look very certain.
+    """
+    if value is None or abs(value) > rounding:
+        return value
+    return 0.0
 
 
 class _Test(NamedTuple):
@@ -384,10 +408,11 @@ def _t_test(
 
 def _all_or_none(totals: Floats, shares: Floats) -> bool:
     """Return whether clusters have equal shares, and the mean difference of each is -1, 0 or 1."""
+    if not np.allclose(shares, shares[0], atol=0):
+        return False
     means = np.abs(totals / shares)
-    return np.allclose(shares, shares[0], atol=0) and bool(
-        (np.minimum(means, np.abs(means - 1)) < 1e-9).all()
-    )
+    distances = np.minimum(means, np.abs(means - 1))
+    return bool((distances < 1e-9).all())
 
 
 def _interval(pairs: Pairs, difference: float, margin: float) -> Interval:
@@ -419,23 +444,35 @@ def _paired_interval(better: int, worse: int, n: int, p: float) -> Interval:
     reach = normal_quantile(1 - ALPHA / 2) * error
     low = max(-1.0, difference - reach)
     high = min(1.0, difference + reach)
-    return (min(low, 0.0), max(high, 0.0)) if p >= ALPHA else (low, high)
+    if p >= ALPHA:
+        low = min(low, 0.0)
+        high = max(high, 0.0)
+    return low, high
 
 
 def _effect(pairs: Pairs, differences: Floats) -> float | None:
+    """Return Cohen's h for verdicts, and otherwise d_z."""
     if len(pairs) < 2:
         return None
     if pairs.verdicts:
-        rates = float(pairs.first.mean()), float(pairs.second.mean())
-        first, second = (2 * asin(sqrt(min(1.0, max(0.0, rate)))) for rate in rates)
-        return second - first
+        return _arcsine(pairs.second) - _arcsine(pairs.first)
     spread = float(np.std(differences, ddof=1))
-    return float(differences.mean()) / spread if spread > pairs.rounding else None
+    if spread <= pairs.rounding:
+        return None
+    return float(differences.mean()) / spread
+
+
+def _arcsine(verdicts: Floats) -> float:
+    """Return the variance-stabilising transformation of the mean of verdicts."""
+    rate = float(verdicts.mean())
+    return 2 * asin(sqrt(min(1.0, max(0.0, rate))))
 
 
 def adjusted(comparisons: Sequence[Comparison], *, planned: bool = True) -> list[Comparison]:
     """Return comparisons with p values adjusted by `holm`, or `benjamini_hochberg` if unplanned."""
     adjust = holm if planned else benjamini_hochberg
     p_values = adjust([comparison.p_value for comparison in comparisons])
-    pairs = zip(comparisons, p_values, strict=True)
-    return [replace(comparison, p_adjusted=p) for comparison, p in pairs]
+    with_p_values = []
+    for comparison, p_adjusted in zip(comparisons, p_values, strict=True):
+        with_p_values.append(replace(comparison, p_adjusted=p_adjusted))
+    return with_p_values

@@ -52,14 +52,20 @@ class ShownUnit(Struct, frozen=True):
         if isinstance(value, Statistic):
             if value.mean is None or value.stderr is None:
                 return percentage(value.mean, self.digits, column.sign)
-            scaled = 100 * value.mean, 100 * value.stderr
-            return f"{with_error(*scaled, self.digits, column.sign)}{sign}"
+            text = with_error(100 * value.mean, 100 * value.stderr, self.digits, column.sign)
+            return text + sign
         if isinstance(value, tuple):
-            low, high = (100 * end for end in value)
-            return f"{interval((low, high), self.digits, column.sign)}{sign}"
+            low, high = value
+            return interval((100 * low, 100 * high), self.digits, column.sign) + sign
         if isinstance(value, float | int) and not isinstance(value, bool):
             return percentage(value, self.digits, column.sign)
         return column.show(value)
+
+    def of_difference(self, value: float) -> str:
+        """Format the size of a difference, such as "2.50 points"."""
+        if self.percent:
+            return f"{100 * value:.2f} points"
+        return f"{value:.4f}"
 
 
 def _columns(first: str, adjustment: str) -> list[Column | str | None]:
@@ -82,22 +88,30 @@ def comparison_document(comparison: RunComparison, *, brief: bool = False) -> Ta
 
     If ``brief``, each run's details and its tables by group and constraint are omitted.
     """
-    last = comparison.asked.round
-    rows = [
-        Row(_cells(against.run, against.overall, against.run, last), against.marks)
-        for against in comparison.others
-    ]
-    parts: list[Table | Note] = [table(_columns("run", "Holm" if len(rows) > 1 else ""), rows)]
-    for against in () if brief else comparison.others:
-        parts.append(Note(f"{against.run}: {' '.join(details(against, comparison))}", ""))
-        parts += tables_within(against, comparison)
+    rows = []
+    details_by_run: list[Table | Note] = []
+    for against in comparison.others:
+        cells = _cells(against.run, against.overall, against.run, _of_round(comparison))
+        rows.append(Row(cells, against.marks))
+        if not brief:
+            text = f"{against.run}: {' '.join(details(against, comparison))}"
+            details_by_run.append(Note(text, ""))
+            details_by_run += tables_within(against, comparison)
+    parts: list[Table | Note] = [*serious_notes(comparison.notes)]
+    parts.append(table(_columns("run", "Holm" if len(rows) > 1 else ""), rows))
+    parts += details_by_run
+    parts += map(Note, captions(comparison))
     data: dict[str, Any] = msgspec.to_builtins(comparison)
     for fields in data["others"]:
-        del fields["better_digests"], fields["worse_digests"]
+        del fields["better_digests"]
+        del fields["worse_digests"]
+    marks = []
+    if comparison.marks:
+        marks.append(f"{comparison.baseline}: {', '.join(comparison.marks)}")
     return TableDocument(
         title=f"{comparison.task}: against {comparison.baseline}",
-        marks=[f"{comparison.baseline}: {', '.join(comparison.marks)}"] if comparison.marks else [],
-        parts=[*serious_notes(comparison.notes), *parts, *map(Note, captions(comparison))],
+        marks=marks,
+        parts=parts,
         records=list(_records(comparison)),
         data=data,
     )
@@ -111,30 +125,33 @@ def variants_document(runs: Sequence[RunFolder], *, brief: bool = False) -> Tabl
 
 def tables_within(against: Against, comparison: RunComparison) -> Iterator[Table]:
     """Yield the tables of a run's comparison by group and by constraint, if there are any."""
-    by = comparison.asked.by
-    round_ = comparison.asked.round
     title = f"{against.run} against {comparison.baseline}, by"
     if against.groups:
-        cells = [
-            _cells(name, group, against.run, round_, by) for name, group in against.groups.items()
-        ]
+        by = comparison.asked.by
+        rows = []
+        for name, group in against.groups.items():
+            within = f"&{_quoted(f'in.{by}')}={_quoted(name)}{_of_round(comparison)}"
+            rows.append(_cells(name, group, against.run, within))
         columns = _columns(by, "BH" if len(comparison.others) > 1 else "Holm")
-        yield table(columns, cells, title=f"{title} {by}")
+        yield table(columns, rows, title=f"{title} {by}")
     if against.constraints:
-        cells = [_cells(name, kind.comparison) for name, kind in against.constraints.items()]
-        yield table(_columns("constraint", "BH"), cells, title=f"{title} constraint")
+        rows = [_cells(name, kind.comparison) for name, kind in against.constraints.items()]
+        yield table(_columns("constraint", "BH"), rows, title=f"{title} constraint")
 
 
-def _cells(
-    name: str, comparison: Comparison, run: str = "", round_: int | None = None, label: str = ""
-) -> list[object]:
-    within = f"&{_quoted(f'in.{label}')}={_quoted(name)}" if label else ""
-    within += f"&round={round_}" if round_ else ""
+def _of_round(comparison: RunComparison) -> str:
+    """Return the part of a link that selects the compared round."""
+    round_ = comparison.asked.round
+    return f"&round={round_}" if round_ else ""
 
-    def linked(n: int, change: str) -> Cell:
-        has_link = n and run
-        return Cell(n, href=f"#attempts?change={change}:{_quoted(run)}{within}" if has_link else "")
 
+def _cells(name: str, comparison: Comparison, run: str = "", within: str = "") -> list[object]:
+    changes = []
+    for change, n in (("better", comparison.better), ("worse", comparison.worse)):
+        href = ""
+        if n and run:
+            href = f"#attempts?change={change}:{_quoted(run)}{within}"
+        changes.append(Cell(n, href=href))
     return [
         name,
         comparison.n,
@@ -144,8 +161,7 @@ def _cells(
         comparison.ci95,
         comparison.p_value,
         comparison.p_adjusted,
-        linked(comparison.better, "better"),
-        linked(comparison.worse, "worse"),
+        *changes,
     ]
 
 
@@ -172,20 +188,17 @@ def details(
 ) -> Iterator[str]:
     """Yield sentences on a comparison's exclusions, uncertainty, effect, power and rankings."""
     overall = against.overall
-    ranking = against.ranking
-
-    def size(value: float) -> str:
-        return f"{100 * value:.2f} points" if unit.percent else f"{value:.4f}"
-
-    of_k = bool(explained(comparison.asked.score))
+    of_k_samples = bool(explained(comparison.asked.score))
     counts = {
         "instances only in the baseline": overall.only_first,
         "only in the run": overall.only_second,
-        "with too few verdicts" if of_k else "not judged": overall.not_judged,
+        "with too few verdicts" if of_k_samples else "not judged": overall.not_judged,
     }
-    if lacking := ", ".join(f"{n:,} {what}" for what, n in counts.items() if n):
-        pairs = f", {overall.n:,} pairs remain" if overall.not_judged and not overall.bounds else ""
-        yield f"Excluded, not counted as failures: {lacking}{pairs}."
+    excluded = ", ".join(f"{n:,} {what}" for what, n in counts.items() if n)
+    if excluded:
+        if overall.not_judged and not overall.bounds:
+            excluded += f", {overall.n:,} pairs remain"
+        yield f"Excluded, not counted as failures: {excluded}."
     if overall.bounds is not None and overall.not_judged:
         yield bounds_line(overall.not_judged, overall.n, overall.bounds, unit)
     clusters = clusters_text(overall.n, overall.n_clusters)
@@ -193,32 +206,39 @@ def details(
         yield f"{clusters}: the uncertainty cannot be estimated."
     if overall.stderr is not None:
         by = "" if overall.p_value is None else "p by "
-        how = f"over {clusters}; {by}{TESTS[overall.method]}"
         equal = "" if overall.stderr else ": all differences are equal,"
-        yield f"Standard error {size(overall.stderr)}{equal} {how}."
+        how = f"over {clusters}; {by}{TESTS[overall.method]}"
+        yield f"Standard error {unit.of_difference(overall.stderr)}{equal} {how}."
     if overall.effect is not None:
         name = "Cohen's h" if overall.verdicts else "d_z"
         yield f"Effect size {name} {overall.effect:+.3f}."
     if overall.stderr and overall.p_value is not None:
-        often = "in about 80% of cases (in simulations: 70 to 87%)"
-        detected = f"detects no difference {often}"
-        if overall.detectable is not None:
-            detected = f"detects a true difference of {size(overall.detectable)} {often}"
-        if overall.needed is not None:
-            detected += f"; detecting the observed difference takes {overall.needed:,} instances"
-        yield f"This sample {detected}."
+        yield _power(overall, unit)
     if any(against.without_constraints):
         of_base, of_run = against.without_constraints
         yield (
             "Excluded samples without constraints (refused, empty or failed): "
             f"{of_base:,} of the baseline, {of_run:,} of the run."
         )
+    ranking = against.ranking
     if ranking is not None and ranking.tau_b is not None:
         yield (
             f"Kendall's tau-b of the two runs' rankings of the {ranking.n_groups} groups of "
             f"{comparison.asked.by!r} is {ranking.tau_b:+.3f}; noise in the groups' means "
             "brings it closer to 0."
         )
+
+
+def _power(comparison: Comparison, unit: ShownUnit) -> str:
+    """Return a sentence on the differences that a comparison could have detected."""
+    detected = "no difference"
+    if comparison.detectable is not None:
+        detected = f"a true difference of {unit.of_difference(comparison.detectable)}"
+    sentence = f"This sample detects {detected} in about 80% of cases (in simulations: 70 to 87%)"
+    if comparison.needed is not None:
+        instances = f"{comparison.needed:,} instances"
+        sentence += f"; detecting the observed difference takes {instances}"
+    return f"{sentence}."
 
 
 def captions(comparison: RunComparison) -> Iterator[str]:
@@ -231,7 +251,8 @@ def captions(comparison: RunComparison) -> Iterator[str]:
         "difference may be chance. The statistical units are "
         f"{units_shown(options.cluster)}. better, worse: number of instances."
     )
-    yield from explained(options.score)
+    of_k_samples = explained(options.score)
+    yield from of_k_samples
     has_several = len(comparison.others) > 1
     n_tested = sum(against.overall.p_value is not None for against in comparison.others)
     if n_tested > 1:
@@ -241,17 +262,20 @@ def captions(comparison: RunComparison) -> Iterator[str]:
         )
     n_groups = sum(len(against.groups) for against in comparison.others)
     if n_groups:
-        name, method = ("BH", "Benjamini and Hochberg's") if has_several else ("Holm", "Holm's")
-        yield f"p ({name}): p adjusted by {method} method for testing {n_groups} groups."
+        method = "Holm): p adjusted by Holm's"
+        if has_several:
+            method = "BH): p adjusted by Benjamini and Hochberg's"
+        yield f"p ({method} method for testing {n_groups} groups."
     if has_several or options.by:
         yield "p and the intervals are not adjusted for the number of rows."
     for against in comparison.others:
         if not against.overall.n:
             both = f"{against.run} and {comparison.baseline}"
             yield f"Nothing can be compared: {both} have no judged instance in common."
-        yield from _shared_line(against, comparison.baseline)
+        if against.overall.shared:
+            yield _shared_line(against, comparison.baseline)
     if any(against.constraints for against in comparison.others):
-        best = f", scored by {score_name(options.score)}" if explained(options.score) else ""
+        best = f", scored by {score_name(options.score)}" if of_k_samples else ""
         yield (
             "constraint: the kind, without its values. n counts each constraint of each instance"
             f"{best}. "
@@ -261,21 +285,16 @@ def captions(comparison: RunComparison) -> Iterator[str]:
     yield from (note for note in comparison.notes if not note.startswith(SERIOUS))
 
 
-def _shared_line(against: Against, baseline: str) -> Iterator[str]:
-    """Yield a sentence on the instances whose replies are the same in both runs, if any."""
+def _shared_line(against: Against, baseline: str) -> str:
+    """Return a sentence on the instances whose replies are the same in both runs."""
     comparison = against.overall
-    if not comparison.shared:
-        return
-    which = (
-        f"all {comparison.n:,}"
-        if comparison.shared == comparison.n
-        else f"{comparison.shared:,} of {comparison.n:,}"
-    )
+    which = f"{comparison.shared:,} of {comparison.n:,}"
+    if comparison.shared == comparison.n:
+        which = f"all {comparison.n:,}"
     if comparison.method != "shared replies":
-        yield f"{against.run} has the same replies as {baseline} for {which} instances."
-        return
+        return f"{against.run} has the same replies as {baseline} for {which} instances."
     equal = " No value differs." * (comparison.better + comparison.worse == 0)
-    yield (
+    return (
         f"{against.run} has no p value: it shares replies with {baseline} for {which} instances, "
         "because equal requests are paid for once. So the difference is not one between two "
         f"independent samples.{equal}"
@@ -284,9 +303,11 @@ def _shared_line(against: Against, baseline: str) -> Iterator[str]:
 
 def serious(notes: Iterable[str]) -> list[str]:
     """Return those notes of a comparison that are shown before its result."""
-    return [
-        note.replace("They were", "The runs were", 1) for note in notes if note.startswith(SERIOUS)
-    ]
+    first_notes = []
+    for note in notes:
+        if note.startswith(SERIOUS):
+            first_notes.append(note.replace("They were", "The runs were", 1))
+    return first_notes
 
 
 def serious_notes(notes: Iterable[str]) -> list[Note]:
@@ -296,16 +317,18 @@ def serious_notes(notes: Iterable[str]) -> list[Note]:
 
 def explained(scores: str) -> list[str]:
     """Return a list with a note on scores of k samples, or [] if ``scores`` names no such score."""
-    note = (
+    if not any(of_k(score)[1] for score in scores.split(" and ")):
+        return []
+    return [
         "pass@k, pass^k: probability that at least one, or all, of k samples pass (unbiased). "
         "any@k: whether one of the first k passes. Instances with fewer verdicts are excluded."
-    )
-    return [note] if any(of_k(score)[1] for score in scores.split(" and ")) else []
+    ]
 
 
 def score_name(score: str) -> str:
     """Format a score's name (or several joined by "and") for a caption, such as "pass rate"."""
-    return " and ".join("pass rate" if s == PASS_RATE else s for s in score.split(" and "))
+    names = ["pass rate" if name == PASS_RATE else name for name in score.split(" and ")]
+    return " and ".join(names)
 
 
 def which_round(round_: int | None) -> str:
@@ -315,22 +338,27 @@ def which_round(round_: int | None) -> str:
 
 def answers_text(round_: int | None) -> str:
     """Return in words which answers a comparison of rounds up to ``round_`` uses."""
-    return "first answers" if round_ == 1 else f"each sample's {which_round(round_)}"
+    if round_ == 1:
+        return "first answers"
+    return f"each sample's {which_round(round_)}"
 
 
 def units_shown(cluster: str) -> str:
     """Return the statistical units of a comparison in words."""
-    return f"groups of {cluster!r}" if cluster else "prompts"
+    if cluster:
+        return f"groups of {cluster!r}"
+    return "prompts"
 
 
 def _records(comparison: RunComparison) -> Iterator[dict[str, object]]:
     for against in comparison.others:
-        rows = [("", "", against.overall)]
-        rows += [(comparison.asked.by, group, part) for group, part in against.groups.items()]
-        rows += [
-            ("constraint", kind, part.comparison) for kind, part in against.constraints.items()
-        ]
-        for label, group, compared in rows:
-            marks = "" if label else "; ".join(against.marks)
-            names = {"run": against.run, "label": label, "group": group, "marks": marks}
-            yield names | flat(compared)
+        marks = "; ".join(against.marks)
+        yield _record(against.run, "", "", marks) | flat(against.overall)
+        for group, part in against.groups.items():
+            yield _record(against.run, comparison.asked.by, group) | flat(part)
+        for kind, change in against.constraints.items():
+            yield _record(against.run, "constraint", kind) | flat(change.comparison)
+
+
+def _record(run: str, label: str, group: str, marks: str = "") -> dict[str, object]:
+    return {"run": run, "label": label, "group": group, "marks": marks}

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
-from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -54,10 +53,7 @@ class Misses:
 
     def add(self, constraint: ListedConstraint) -> None:
         """Count a failure's reason and, if both are numbers, observed minus target."""
-        numbers = [constraint.observed, constraint.target]
-        if all(
-            isinstance(number, int | float) and not isinstance(number, bool) for number in numbers
-        ):
+        if _is_number(constraint.observed) and _is_number(constraint.target):
             try:
                 difference = float(constraint.observed) - float(constraint.target)
             except OverflowError:  # numbers of hundreds of digits
@@ -66,6 +62,10 @@ class Misses:
                 _count(self.off_by, difference)
         if constraint.reason:
             _count(self.reasons, truncated(constraint.reason, LONGEST))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _count(counter: Counter[Any], value: float | str) -> None:
@@ -91,11 +91,11 @@ class ConstraintFindings:
 
     def instances(self, names: Iterable[str]) -> dict[int, str]:
         """Map digests of table rows to the ids of their instances, for the ids in ``names``."""
-        return {
-            name_digest(_row_name(name, score, place)): name
-            for name in names
-            for score, place in self.of
-        }
+        by_digest = {}
+        for name in names:
+            for score, place in self.of:
+                by_digest[name_digest(_row_name(name, score, place))] = name
+        return by_digest
 
 
 NO_FINDINGS = ConstraintFindings(TableBuilder().table()[0], {}, frozenset(), 0)
@@ -108,25 +108,26 @@ def read_findings(index: AttemptIndex, round_: int | None = None) -> ConstraintF
     positions = set[tuple[str, int]]()
     without = 0
     for line in index.read(_Scored, index.last_rounds(round_)):
-        constraints = [
-            (name, place, constraint)
-            for name, score in line.scores.items()
-            for place, constraint in enumerate(score.constraints())
-        ]
-        without += not constraints
-        for name, place, constraint in constraints:
-            # A rule and a judge may list the same constraint; their verdicts are kept apart.
-            kind = f"{name}: " * (index.judgements is not None) + constraint_kind(constraint)
-            if kind not in misses and len(misses) >= MOST_KINDS:
-                kind = OTHERS
-            missed = misses.setdefault(kind, Misses())
-            if constraint.passed is False:
-                missed.add(constraint)
-            positions.add((name, place))
-            row = _row_name(line.instance, name, place)
-            groups = {**line.groups, **constraint.labels, LABEL: kind}
-            builder.add(table_line(row, line.sample, line.cluster, groups, constraint.passed))
-    return ConstraintFindings(builder.table()[0], misses, frozenset(positions), without)
+        has_constraints = False
+        for name, score in line.scores.items():
+            for place, constraint in enumerate(score.constraints()):
+                has_constraints = True
+                kind = constraint_kind(constraint)
+                if index.judgements is not None:
+                    # A rule and a judge may list the same constraint; they are kept apart.
+                    kind = f"{name}: {kind}"
+                if kind not in misses and len(misses) >= MOST_KINDS:
+                    kind = OTHERS
+                missed = misses.setdefault(kind, Misses())
+                if constraint.passed is False:
+                    missed.add(constraint)
+                positions.add((name, place))
+                row = _row_name(line.instance, name, place)
+                groups = {**line.groups, **constraint.labels, LABEL: kind}
+                builder.add(table_line(row, line.sample, line.cluster, groups, constraint.passed))
+        without += not has_constraints
+    table, _ = builder.table()
+    return ConstraintFindings(table, misses, frozenset(positions), without)
 
 
 def _row_name(instance: str, score: str, place: int) -> str:
@@ -167,11 +168,14 @@ def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKi
     """Return statistics of the groups of ``label`` that have verdicts, most failures first."""
     rows = []
     for (group,), met in values_by(findings.table, PASS_RATE, label).items():
-        if met.mean is not None:
-            misses = findings.misses[group] if label == LABEL else Misses()
-            off_by = dict(sorted(misses.off_by.most_common(MAX_REASONS)))
-            reasons = dict(misses.reasons.most_common(MAX_REASONS))
-            rows.append(ConstraintKind(kind=group, **asdict(met), off_by=off_by, reasons=reasons))
+        if met.mean is None:
+            continue
+        misses = Misses()
+        if label == LABEL:
+            misses = findings.misses[group]
+        off_by = dict(sorted(misses.off_by.most_common(MAX_REASONS)))
+        reasons = dict(misses.reasons.most_common(MAX_REASONS))
+        rows.append(ConstraintKind(kind=group, **asdict(met), off_by=off_by, reasons=reasons))
     return sorted(rows, key=lambda row: (-row.n_failed, row.kind))
 
 
@@ -206,15 +210,19 @@ def compare_kinds(
     same = np.fromiter(second.instances(shared), np.int64)
     pairs = pair(first.table, second.table).clustered_by(cluster).sharing(same)
     instances = second.instances(names)
+
+    def named(digests: Iterable[int]) -> list[str]:
+        return sorted({instances[digest] for digest in digests if digest in instances})
+
     parts = {kind: pairs.take(rows) for kind, rows in pairs.group(LABEL).items()}
-    compared = adjusted([compare(part) for part in parts.values()], planned=False)
-    changes = []
-    for (kind, part), comparison in zip(parts.items(), compared, strict=True):
-        fixed, broken = (
-            sorted({instances[digest] for digest in digests if digest in instances})
-            for digests in part.moved()
-        )
-        changes.append(
-            (-comparison.better - comparison.worse, kind, KindChange(comparison, fixed, broken))
-        )
-    return {kind: change for _, kind, change in sorted(changes, key=itemgetter(0, 1))}
+    comparisons = adjusted([compare(part) for part in parts.values()], planned=False)
+    changes = {}
+    for (kind, part), comparison in zip(parts.items(), comparisons, strict=True):
+        better, worse = part.moved()
+        changes[kind] = KindChange(comparison, named(better), named(worse))
+
+    def in_order(kind: str) -> tuple[int, str]:
+        comparison = changes[kind].comparison
+        return -comparison.better - comparison.worse, kind
+
+    return {kind: changes[kind] for kind in sorted(changes, key=in_order)}

@@ -95,39 +95,27 @@ def latencies(seconds: Iterable[float]) -> Latencies | None:
 
 def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
     """Build a table of runs' calls, tokens, latencies (s) and costs."""
-    cached = any(metrics.own_calls.n_cached_calls for metrics, _ in runs)
-    played = any(metrics.user_calls for metrics, _ in runs)
-    judged = any(judge.n_calls for metrics, _ in runs for judge in metrics.judges.values())
-    rows: list[list[object]] = []
+    rows = []
+    cached = False
+    played = False
+    judged = False
+    computed = False
     for metrics, seconds in runs:
-        calls = metrics.own_calls
-        user = metrics.user_calls
-        usage = calls.usage
-        n_counted = calls.n_calls - calls.n_calls_without_usage
-        computed = calls.computed_usd
-        rows.append(
-            [
-                metrics.run,
-                calls.n_calls + calls.n_crashed_calls,
-                calls.n_cached_calls,
-                sum(metrics.outcomes.get(outcome, 0) for outcome in WITHOUT_REPLY),
-                f"{usage.input_tokens:,}, {usage.output_tokens:,}" if usage else None,
-                f"{usage.output_tokens / n_counted:,.1f}" if usage and n_counted else None,
-                f"{seconds.median:.2f}, {seconds.quantiles[95]:.2f}" if seconds else None,
-                None if calls.cost_usd is None else usd(calls.cost_usd, computed=computed),
-                None if user is None else usd(user.cost_usd),
-                usd(metrics.judging_usd),
-            ]
-        )
-    note = (
+        rows.append(_cost_cells(metrics, seconds))
+        cached |= metrics.own_calls.n_cached_calls > 0
+        played |= metrics.user_calls is not None
+        judged |= any(judge.n_calls for judge in metrics.judges.values())
+        computed |= metrics.own_calls.computed_usd > 0
+    notes = [
         "Each call counts once, even if attempts share it. cached: calls made by other runs, at "
         "the cost that these paid. Seconds: median and 95th percentile of "
         "calls that were answered or crashed, excluding answers from the cache. failed: attempts "
         "without an answer."
-    )
-    notes = [note]
-    if any(metrics.own_calls.computed_usd for metrics, _ in runs):
+    ]
+    if computed:
         notes.append(COMPUTED)
+    if played or judged:
+        notes.append("calls, failed, tokens, seconds and cost: of the run's own model alone.")
     columns = [
         "run",
         "calls",
@@ -140,6 +128,36 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
         "user's cost" if played else None,
         "judges' cost" if judged else None,
     ]
-    if played or judged:
-        notes.append("calls, failed, tokens, seconds and cost: of the run's own model alone.")
     return table(columns, rows, notes=notes)
+
+
+def _cost_cells(metrics: Metrics, seconds: Latencies | None) -> list[object]:
+    calls = metrics.own_calls
+    tokens = None
+    tokens_per_call = None
+    if calls.usage:
+        tokens = f"{calls.usage.input_tokens:,}, {calls.usage.output_tokens:,}"
+        n_counted = calls.n_calls - calls.n_calls_without_usage
+        if n_counted:
+            tokens_per_call = f"{calls.usage.output_tokens / n_counted:,.1f}"
+    times = None
+    if seconds is not None:
+        times = f"{seconds.median:.2f}, {seconds.quantiles[95]:.2f}"
+    cost = None
+    if calls.cost_usd is not None:
+        cost = usd(calls.cost_usd, computed=calls.computed_usd)
+    user_cost = None
+    if metrics.user_calls is not None:
+        user_cost = usd(metrics.user_calls.cost_usd)
+    return [
+        metrics.run,
+        calls.n_calls + calls.n_crashed_calls,
+        calls.n_cached_calls,
+        sum(metrics.outcomes.get(outcome, 0) for outcome in WITHOUT_REPLY),
+        tokens,
+        tokens_per_call,
+        times,
+        cost,
+        user_cost,
+        usd(metrics.judging_usd),
+    ]

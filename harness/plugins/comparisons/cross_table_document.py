@@ -5,7 +5,10 @@ No value is set in bold, because it is uncertain which value is best.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TypeGuard
 
 from harness.analysis.metrics import MOST_UNJUDGED, PASS_RATE
 from harness.plugins.comparisons.comparable import read_run
@@ -15,13 +18,13 @@ from harness.plugins.comparisons.cross_table import (
     ShownFigure,
     TableCell,
     TableRow,
-    figure_kind,
 )
 from harness.plugins.comparisons.pair_matrix import Tau
 from harness.plugins.comparisons.suite import FEWEST_PROMPTS, BenchmarkComparison, Suite, suite_of
+from harness.plugins.comparisons.table_figures import figure_kind
 from harness.report.runs import common_start
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
-from harness.report.text import UNKNOWN, interval, is_zero, number, p_value
+from harness.report.text import UNKNOWN, interval, is_zero, number, number_range, p_value
 from harness.store.run_folder import RunFolder
 from harness.wording import count_of
 
@@ -48,29 +51,50 @@ _CORRELATION = (
 def cross_table_document(results: CrossTable) -> TableDocument:
     """Build the document of a results table, with the table's notes."""
     variants = _variants(results)
-    shortened = any(run != name for run, name in variants.items())
-    heading = "variant" if shortened else "run"
-    settings = [heading] if variants else [*results.rows[0].settings]
-    names = ["model", *settings, *filter(None, [results.row_label])]
-    over_all = OVER_ALL if results.column_label else ""
-    groups = [over_all if column.group is None else column.group for column in results.columns]
-    columns: list[str | Column] = [*names]
-    for column, group in zip(results.columns, groups, strict=True):
-        figure = results.figures[column.figure].name
-        columns.append(Column(group, over=figure) if any(groups) else figure)
+    names = ["model"]
+    if any(run != name for run, name in variants.items()):
+        names.append("variant")
+    elif variants:
+        names.append("run")
+    else:
+        names += results.rows[0].settings
+    if results.row_label:
+        names.append(results.row_label)
     rows = []
     for row in results.rows:
-        cells = [_cell(cell, figure) for figure, _, cell in _cells(results, row)]
-        row_group = [row.group] if results.row_label else []
-        row_names = [variants[row.runs[0]]] if variants else row.settings.values()
-        rows.append(Row([row.model, *row_names, *row_group, *cells], row.marks))
-    results_table = table(columns, rows, names=len(names), sectioned=bool(results.row_label))
+        cells: list[object] = [row.model]
+        if variants:
+            cells.append(variants[row.runs[0]])
+        else:
+            cells += row.settings.values()
+        if results.row_label:
+            cells.append(row.group)
+        for figure, _, cell in _cells(results, row):
+            cells.append(_cell(cell, figure))
+        rows.append(Row(cells, row.marks))
+    columns = [*names, *_columns(results)]
+    parts: list[Table | Note] = [
+        table(columns, rows, names=len(names), sectioned=bool(results.row_label))
+    ]
+    parts += map(Note, _captions(results))
     return TableDocument(
         title=", ".join(results.tasks),
-        parts=[results_table, *map(Note, _captions(results))],
+        parts=parts,
         records=list(_records(results)),
         data=results,
     )
+
+
+def _columns(results: CrossTable) -> list[Column | str]:
+    """Return the columns of figures, with their groups below them if there are groups."""
+    over_all = OVER_ALL if results.column_label else ""
+    headings = []
+    for column in results.columns:
+        group = over_all if column.group is None else column.group
+        headings.append((results.figures[column.figure].name, group))
+    if any(group for _, group in headings):
+        return [Column(group, over=figure) for figure, group in headings]
+    return [figure for figure, _ in headings]
 
 
 def _variants(results: CrossTable) -> Mapping[str, str]:
@@ -79,11 +103,15 @@ def _variants(results: CrossTable) -> Mapping[str, str]:
     fits = max(map(len, settings), default=0) <= SHORT
     if fits and len({row.model for row in results.rows}) > 1:
         return {}
-    runs = {run for row in results.rows for run in row.runs}
-    one_each = all(len(row.runs) == 1 and row.settings for row in results.rows)
-    prefix = common_start(runs) if one_each else ""
-    use_names = one_each and (prefix or not fits)
-    return {run: run.removeprefix(prefix) for run in runs} if use_names else {}
+    runs: set[str] = set()
+    for row in results.rows:
+        if len(row.runs) != 1 or not row.settings:
+            return {}
+        runs.update(row.runs)
+    prefix = common_start(runs)
+    if fits and not prefix:
+        return {}
+    return {run: run.removeprefix(prefix) for run in runs}
 
 
 def _cells(
@@ -96,6 +124,10 @@ def _cells(
 def _scale(figure: ShownFigure) -> tuple[int, int]:
     """Return the factor and the number of decimals with which a figure's values are shown."""
     return (100, 1) if figure.fraction else (1, 3)
+
+
+def _is_measured(cell: TableCell | None) -> TypeGuard[TableCell]:
+    return cell is not None and cell.mean is not None
 
 
 def _cell(cell: TableCell | None, figure: ShownFigure) -> Cell:
@@ -117,29 +149,37 @@ def _lacks_many(cell: TableCell, figure: ShownFigure) -> bool:
 
 def _covered(cell: TableCell, figure: ShownFigure) -> str:
     """Return how many samples a cell's value covers, such as "60 of 100: ", or ""."""
-    n = cell.n + cell.missing
-    return f"{cell.n:,} of {n:,}: " if _lacks_many(cell, figure) else ""
+    if not _lacks_many(cell, figure):
+        return ""
+    return f"{cell.n:,} of {cell.n + cell.missing:,}: "
 
 
 def _has_error(cell: TableCell) -> bool:
     return cell.stderr is not None and not is_zero(cell.stderr)
 
 
+def _all_cells(results: CrossTable) -> list[TableCell | None]:
+    return list(chain.from_iterable(row.cells for row in results.rows))
+
+
 def _captions(results: CrossTable) -> list[str]:
-    unscaled = [repr(figure.name) for figure in results.figures if not figure.fraction]
-    means = f"; {', '.join(unscaled)}: the mean, unscaled" if unscaled else ""
-    row = f"model and {results.row_label}" if results.row_label else "model"
-    column = f", one column per {results.column_label}" if results.column_label else ""
+    cells = _all_cells(results)
+    unscaled = ", ".join(repr(figure.name) for figure in results.figures if not figure.fraction)
+    means = f"; {unscaled}: the mean, unscaled" if unscaled else ""
+    row = "model"
+    if results.row_label:
+        row += f" and {results.row_label}"
+    if results.column_label:
+        row += f", one column per {results.column_label}"
     captions = [
-        f"One row per {row}{column}. Per cent{means}. ±: clustered standard error. "
+        f"One row per {row}. Per cent{means}. ±: clustered standard error. "
         f"Covers each sample's {which_round(results.round)}.",
         *_counts(results),
         *_kinds(results),
     ]
-    cells = [cell for row in results.rows for cell in row.cells]
-    if any(cell is None or cell.mean is None for cell in cells):
+    if not all(map(_is_measured, cells)):
         captions.append(_NO_VALUE)
-    if any(cell and cell.mean is not None and not _has_error(cell) for cell in cells):
+    if not all(map(_has_error, filter(_is_measured, cells))):
         captions.append(_NO_ERROR)
     if results.sources:
         captions.append(f"Figures as in {'; '.join(results.sources)}.")
@@ -147,43 +187,37 @@ def _captions(results: CrossTable) -> list[str]:
 
 
 def _counts(results: CrossTable) -> Iterator[str]:
+    """Yield sentences on the numbers of samples in cells, and on samples without a value."""
     sizes: dict[str, list[int]] = {"in a cell": [], f"over {OVER_ALL}": []}
-    lacking: dict[int, tuple[int, int]] = {}
+    n_missing = Counter[int]()  # by figure
+    totals = Counter[int]()
+    grouped = {column.figure for column in results.columns if column.group}
+    lacks_many = False
     for place, column in enumerate(results.columns):
-        column_figure = results.figures[column.figure]
+        figure = results.figures[column.figure]
         over_all = column.group is None and bool(results.column_label)
-        cells = [cell for row in results.rows if (cell := row.cells[place])]
         where = f"over {OVER_ALL}" if over_all else "in a cell"
-        where += f" of {column_figure.name} (instances)" * bool(explained(column_figure.score))
-        sizes.setdefault(where, []).extend(cell.n for cell in cells)
-        grouped = any(
-            neighbour.figure == column.figure and neighbour.group for neighbour in results.columns
-        )
-        if not (over_all and grouped):  # the groups count the same samples
-            n_without, total = lacking.get(column.figure, (0, 0))
-            n_missing = sum(cell.missing for cell in cells)
-            lacking[column.figure] = (
-                n_without + n_missing,
-                total + n_missing + sum(cell.n for cell in cells),
-            )
-    texts = [
-        f"{min(n):,}" + (f" to {max(n):,}" if min(n) < max(n) else "") + f" {where}"
-        for where, n in sizes.items()
-        if n
-    ]
+        if explained(figure.score):
+            where += f" of {figure.name} (instances)"
+        of_place = sizes.setdefault(where, [])
+        for row in results.rows:
+            cell = row.cells[place]
+            if cell is None:
+                continue
+            of_place.append(cell.n)
+            lacks_many |= cell.mean is not None and _lacks_many(cell, figure)
+            if not (over_all and column.figure in grouped):  # the groups count the same samples
+                n_missing[column.figure] += cell.missing
+                totals[column.figure] += cell.n + cell.missing
+    texts = [f"{number_range(n)} {where}" for where, n in sizes.items() if n]
     yield f"Samples: {', '.join(texts)}."
-    excluded = [
-        f"{results.figures[place].name} {n:,} of {total:,}"
-        for place, (n, total) in lacking.items()
-        if n
-    ]
+    excluded = []
+    for place, n in n_missing.items():
+        if n:
+            excluded.append(f"{results.figures[place].name} {n:,} of {totals[place]:,}")
     if excluded:
         yield f"Samples without a value, excluded and not counted as 0: {'; '.join(excluded)}."
-    if any(
-        cell is not None and cell.mean is not None and _lacks_many(cell, figure)
-        for row in results.rows
-        for figure, _, cell in _cells(results, row)
-    ):
+    if lacks_many:
         yield (
             "n of m: the value covers n of m samples; "
             f"shown if at least {MOST_UNJUDGED:.0%} lack one."
@@ -208,13 +242,13 @@ def _kinds(results: CrossTable) -> Iterator[str]:
 def _records(results: CrossTable) -> Iterator[dict[str, object]]:
     keys = ("value", "stderr", "ci95_low", "ci95_high", "n", "n_clusters", "not_measured")
     for row in results.rows:
+        settings = ", ".join(_settings(row))
         for figure, group, cell in _cells(results, row):
             if cell is None:
                 continue
-            figures = flat(cell)
-            yield {
+            record: dict[str, object] = {
                 "model": row.model,
-                "settings": ", ".join(f"{key}={value}" for key, value in row.settings.items()),
+                "settings": settings,
                 "runs": "; ".join(row.runs),
                 "marks": "; ".join(row.marks),
                 "label": results.row_label,
@@ -223,17 +257,21 @@ def _records(results: CrossTable) -> Iterator[dict[str, object]]:
                 "task": figure.task,
                 "column_label": results.column_label,
                 "column": group or "",
-                **{key: figures[key] for key in keys},
             }
+            figures = flat(cell)
+            for key in keys:
+                record[key] = figures[key]
+            yield record
 
 
 def suite_document(suite: Suite, *, brief: bool = False) -> TableDocument:
     """Build the document of a suite. ``brief`` omits average ranks, differences and tau-b."""
-    parts: list[Table | Note] = [_models(suite, brief), *map(Note, _model_notes(suite, brief))]
+    parts: list[Table | Note] = [_models(suite, brief)]
+    parts += map(Note, _model_notes(suite, brief))
     if suite.comparisons and not brief:
-        methods = dict.fromkeys(
-            TESTS[benchmark.comparison.method] for benchmark in suite.comparisons
-        )
+        methods: dict[str, None] = {}
+        for compared in suite.comparisons:
+            methods[TESTS[compared.comparison.method]] = None
         note = (
             "Model minus the first model, in the table's units, over the instances that both have; "
             f"p by {' or '.join(methods)}. p (Holm): adjusted for "
@@ -242,9 +280,11 @@ def suite_document(suite: Suite, *, brief: bool = False) -> TableDocument:
         parts += [_differences(suite), Note(note)]
     if suite.correlations and not brief:
         parts += [_correlations(suite), Note(_CORRELATION)]
+    parts += map(Note, suite.table.notes)
+    parts += map(Note, suite.notes)
     return TableDocument(
         title=", ".join(suite.table.tasks),
-        parts=[*parts, *map(Note, [*suite.table.notes, *suite.notes])],
+        parts=parts,
         records=list(_suite_records(suite)),
         data=suite,
     )
@@ -257,59 +297,68 @@ def runs_suite_document(runs: Sequence[RunFolder], *, brief: bool = False) -> Ta
 
 def _models(suite: Suite, brief: bool) -> Table:
     settings = list(suite.table.rows[0].settings)
-    ranks = {} if brief else {average_rank.row: average_rank for average_rank in suite.ranks}
+    ranks: dict[int, str] = {}
+    if not brief:
+        for rank in suite.ranks:
+            ranks[rank.row] = _with_interval(rank.rank, rank.ci95, 1, 2)
     headings = [_heading(suite, figure) for figure in suite.table.figures]
     rows = []
     for place, row in enumerate(suite.table.rows):
-        cells: list[object] = [_value(cell, figure) for figure, _, cell in _cells(suite.table, row)]
-        rank = ranks.get(place)
-        cells.append(_with_interval(rank.rank, rank.ci95, 1, 2) if rank else MISSING)
-        rows.append(Row([row.model, *row.settings.values(), *cells], row.marks))
+        cells: list[object] = [row.model, *row.settings.values()]
+        for figure, _, cell in _cells(suite.table, row):
+            cells.append(_value(cell, figure))
+        cells.append(ranks.get(place, MISSING))
+        rows.append(Row(cells, row.marks))
     columns = ["model", *settings, *headings, "average rank" if ranks else None]
     return table(columns, rows, names=1 + len(settings))
 
 
 def _heading(suite: Suite, figure: ShownFigure) -> str:
-    tasks = [any_figure.task for any_figure in suite.table.figures]
-    return figure.task if tasks.count(figure.task) == 1 else figure.name
+    tasks = [table_figure.task for table_figure in suite.table.figures]
+    if tasks.count(figure.task) > 1:
+        return figure.name
+    return figure.task
 
 
 def _value(cell: TableCell | None, figure: ShownFigure) -> Cell:
     if cell is None or cell.mean is None:
         return Cell(None, MISSING)
-    text = _with_interval(cell.mean, cell.ci95, *_scale(figure))
+    scale, digits = _scale(figure)
+    text = _with_interval(cell.mean, cell.ci95, scale, digits)
     return Cell(cell.mean, _covered(cell, figure) + text)
 
 
 def _with_interval(
     value: float, ci95: tuple[float, float] | None, scale: int, digits: int, sign: bool = False
 ) -> str:
-    text = number(scale * value, digits, sign)
-    if ci95 is None:
-        return f"{text} ({UNKNOWN})"
-    return f"{text} ({interval((scale * ci95[0], scale * ci95[1]), digits, sign)})"
+    between = UNKNOWN
+    if ci95 is not None:
+        between = interval((scale * ci95[0], scale * ci95[1]), digits, sign)
+    return f"{number(scale * value, digits, sign)} ({between})"
 
 
 def _model_notes(suite: Suite, brief: bool) -> Iterator[str]:
     results = suite.table
-    unscaled_names = [figure.name for figure in results.figures if not figure.fraction]
-    unscaled = f", except {', '.join(unscaled_names)}" if unscaled_names else ""
-    yield f"Per cent{unscaled}, with 95% intervals clustered by prompt."
+    unscaled = ", ".join(figure.name for figure in results.figures if not figure.fraction)
+    exceptions = f", except {unscaled}" if unscaled else ""
+    yield f"Per cent{exceptions}, with 95% intervals clustered by prompt."
     measures = []
     for figure in results.figures:
-        data = suite.datasets.get(figure.task)
         measure = f"{figure.task}: {figure.score or 'pass rate'}"
-        measures.append(f"{measure} on the data set {data}" if data else measure)
+        data = suite.datasets.get(figure.task)
+        if data:
+            measure += f" on the data set {data}"
+        measures.append(measure)
     yield f"{'; '.join(measures)}."
     yield from _counts(results)
-    if any(cell is None or cell.mean is None for row in results.rows for cell in row.cells):
+    if not all(map(_is_measured, _all_cells(results))):
         yield _NO_VALUE
-    if suite.failures:
-        failure_texts = (
-            f"{run}: {', '.join(f'{n:,} {outcome}' for outcome, n in failures.items())}"
-            for run, failures in suite.failures.items()
-        )
-        yield f"Attempts that are not ok: {'; '.join(failure_texts)}."
+    failures = []
+    for run, outcomes in suite.failures.items():
+        counts = ", ".join(f"{n:,} {outcome}" for outcome, n in outcomes.items())
+        failures.append(f"{run}: {counts}")
+    if failures:
+        yield f"Attempts that are not ok: {'; '.join(failures)}."
     if suite.ranks and not brief:
         yield (
             f"average rank: over {', '.join(suite.ranked)}; 1 is best; higher scores are "
@@ -321,18 +370,18 @@ def _model_notes(suite: Suite, brief: bool) -> Iterator[str]:
 
 
 def _correlations(suite: Suite) -> Table:
-    tau = Column("tau-b", digits=2, sign=True)
-    p = Column("p", form=p_value)
-    rows = [
-        [_pair(suite, rank_tau), rank_tau.tau_b, rank_tau.p_value, rank_tau.n_runs]
-        for rank_tau in suite.correlations
-    ]
-    return table(["benchmarks", tau, p, Column("models", hide=1)], rows)
+    columns: list[Column | str] = ["benchmarks", Column("tau-b", digits=2, sign=True)]
+    columns += [Column("p", form=p_value), Column("models", hide=1)]
+    rows = []
+    for tau in suite.correlations:
+        rows.append([_pair(suite, tau), tau.tau_b, tau.p_value, tau.n_runs])
+    return table(columns, rows)
 
 
 def _pair(suite: Suite, tau: Tau) -> str:
-    figures = suite.table.figures
-    return ", ".join(_heading(suite, figures[place]) for place in (tau.first, tau.second))
+    first = suite.table.figures[tau.first]
+    second = suite.table.figures[tau.second]
+    return f"{_heading(suite, first)}, {_heading(suite, second)}"
 
 
 def _differences(suite: Suite) -> Table:
@@ -352,7 +401,11 @@ def _differences(suite: Suite) -> Table:
 
 def row_name(row: TableRow) -> str:
     """Return a row's name: its model and its settings."""
-    return ", ".join([row.model, *(f"{key}={value}" for key, value in row.settings.items())])
+    return ", ".join([row.model, *_settings(row)])
+
+
+def _settings(row: TableRow) -> list[str]:
+    return [f"{key}={value}" for key, value in row.settings.items()]
 
 
 def _difference(suite: Suite, benchmark: BenchmarkComparison) -> Cell:
@@ -360,10 +413,9 @@ def _difference(suite: Suite, benchmark: BenchmarkComparison) -> Cell:
     if difference is None:
         return Cell(None, UNKNOWN)
     figures = {figure.task: figure for figure in suite.table.figures}
-    scale = _scale(figures[benchmark.task])
-    return Cell(
-        difference, _with_interval(difference, benchmark.comparison.ci95, *scale, sign=True)
-    )
+    scale, digits = _scale(figures[benchmark.task])
+    ci95 = benchmark.comparison.ci95
+    return Cell(difference, _with_interval(difference, ci95, scale, digits, sign=True))
 
 
 def _suite_records(suite: Suite) -> Iterator[Mapping[str, object]]:
@@ -372,22 +424,19 @@ def _suite_records(suite: Suite) -> Iterator[Mapping[str, object]]:
     empty: dict[str, object] = dict.fromkeys(("row", "model", "benchmark", "score", *keys))
 
     def record(row: str, figures: Mapping[str, object], **names: object) -> dict[str, object]:
-        return empty | {"row": row} | names | {k: figures[k] for k in keys if k in figures}
+        columns = {key: figures[key] for key in keys if key in figures}
+        return empty | {"row": row} | names | columns
 
     for row in results.rows:
         for figure, _, cell in _cells(results, row):
             if cell is not None:
-                score = figure.score or PASS_RATE
-                names = {"model": row_name(row), "benchmark": figure.task, "score": score}
-                yield record("value", flat(cell), **names)
-    for benchmark in suite.comparisons:
-        names = {
-            "model": row_name(results.rows[benchmark.row]),
-            "benchmark": benchmark.task,
-            "score": benchmark.score,
-        }
-        figures = flat(benchmark.comparison) | {"value": benchmark.comparison.difference}
-        yield record("difference", figures, **names)
+                names = {"benchmark": figure.task, "score": figure.score or PASS_RATE}
+                yield record("value", flat(cell), model=row_name(row), **names)
+    for compared in suite.comparisons:
+        figures = flat(compared.comparison)
+        figures["value"] = compared.comparison.difference
+        names = {"benchmark": compared.task, "score": compared.score}
+        yield record("difference", figures, model=row_name(results.rows[compared.row]), **names)
     for tau in suite.correlations:
         figures = {"value": tau.tau_b, "n": tau.n_runs}
         yield record("tau_b", figures, benchmark=_pair(suite, tau))

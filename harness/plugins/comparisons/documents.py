@@ -29,7 +29,6 @@ from harness.plugins.comparisons.pair_matrix import (
     InducedRankings,
     MatrixRow,
     PairMatrix,
-    Scoring,
 )
 from harness.plugins.comparisons.run_differences import SERIOUS
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
@@ -50,7 +49,11 @@ def ablation_document(analysis: AblationFindings) -> TableDocument:
     columns: list[Column | str] = ["variant", Column(ablation.over, hide=1), "mean", "gain %"]
     columns += ["difference", Column("95%", hide=2), Column("p", hide=3)]
     columns.append(Column("p (Holm)", hide=4))
-    rows = [Row([row.variant, *_figures(row)], row.marks) for row in ablation.rows]
+    rows = []
+    records = []
+    for row in ablation.rows:
+        rows.append(Row([row.variant, *_figures(row)], row.marks))
+        records.append(_record(row))
     parts: list[Table | Note] = [table(columns, rows, notes=_notes(ablation))]
     if ablation.by:
         parts.append(_by_groups(ablation))
@@ -59,16 +62,13 @@ def ablation_document(analysis: AblationFindings) -> TableDocument:
     if analysis.claims:
         parts.append(_claims(analysis.claims))
     if analysis.silent and (analysis.fields or analysis.claims):
-        parts.append(Note(
+        silent = (
             "Not counted for any field or claim, because they are incomplete, simulated, or "
             f"differ from the baseline in more than the prompt: {', '.join(analysis.silent)}."
-        ))  # fmt: skip
-    return TableDocument(
-        title="  ".join(name for name in (ablation.task, ablation.model) if name),
-        parts=parts,
-        records=[_record(row) for row in ablation.rows],
-        data=analysis,
-    )
+        )
+        parts.append(Note(silent))
+    title = "  ".join(filter(None, (ablation.task, ablation.model)))
+    return TableDocument(title=title, parts=parts, records=records, data=analysis)
 
 
 def _figures(row: AblationRow) -> list[str]:
@@ -77,13 +77,14 @@ def _figures(row: AblationRow) -> list[str]:
         return [*cells, "", "baseline", "", "", ""]
     if not row.gain.n:
         return [*cells, UNKNOWN, "none shared", "", "", ""]
-    ps = (p_value(row.p_value), p_value(row.p_holm))
-    return [*cells, _percent(row.gain), *_hundredfold(row), *ps]
+    cells += [_percent(row.gain), *_hundredfold(row)]
+    return [*cells, p_value(row.p_value), p_value(row.p_holm)]
 
 
 def _notes(ablation: Ablation) -> list[str]:
-    tested = [TESTS[row.method] for row in ablation.rows if row.p_value is not None]
-    sample = ", as a random sample of all such groups" if ablation.cluster == ablation.over else ""
+    sample = ""
+    if ablation.cluster == ablation.over:
+        sample = ", as a random sample of all such groups"
     notes = [
         f"{ablation.score} x 100: mean over {count_of(ablation.n_groups, 'group')} of "
         f"{ablation.over!r} with equal weight. Gain: per cent of the mean of "
@@ -91,25 +92,32 @@ def _notes(ablation: Ablation) -> list[str]:
         "interval and p, not adjusted. The statistical units are "
         f"{units_shown(ablation.cluster)}{sample}."
     ]
-    if tested:
-        listed = " or ".join(dict.fromkeys(tested))
+    tests = []
+    unlike = []
+    other_groups = False
+    for row in ablation.rows:
+        if row.p_value is not None:
+            tests.append(TESTS[row.method])
+        if (
+            row.by_instance is not None
+            and row.difference is not None
+            and abs(row.by_instance - row.difference) > ROUNDING
+        ):
+            unlike.append(f"{row.variant} {number(100 * row.by_instance, 2, sign=True)}")
+        if row.mean is not None and not row.same_groups:
+            other_groups = True
+    if tests:
+        listed = " or ".join(dict.fromkeys(tests))
         notes.append(
             f"p by {listed}. p (Holm): adjusted by Holm's method for testing "
-            f"{count_of(len(tested), 'variant')}."
+            f"{count_of(len(tests), 'variant')}."
         )
-    unlike = [
-        f"{row.variant} {number(100 * row.by_instance, 2, sign=True)}"
-        for row in ablation.rows
-        if row.by_instance is not None
-        and row.difference is not None
-        and abs(row.by_instance - row.difference) > ROUNDING
-    ]
     if unlike:
         notes.append(
             "The groups have unequal sizes. Without equal weight of the groups, as in harness "
             f"compare, the differences are: {', '.join(unlike)}."
         )
-    if any(row.mean is not None and not row.same_groups for row in ablation.rows):
+    if other_groups:
         notes.append(
             "* Covers different groups from the baseline, so this mean is not comparable with the "
             "other means. Gain and difference are over the groups that both have."
@@ -121,7 +129,8 @@ def _by_groups(ablation: Ablation) -> Table:
     columns: list[Column | str] = ["variant"]
     for name in ablation.rows[0].by:
         size = count_of(max(row.by[name].of for row in ablation.rows), "group")
-        columns += [Column(heading, over=f"{name} ({size})") for heading in ("mean", "gain %")]
+        over = f"{name} ({size})"
+        columns += [Column("mean", over=over), Column("gain %", over=over)]
     rows = []
     for row in ablation.rows:
         cells = [row.variant]
@@ -134,45 +143,44 @@ def _by_groups(ablation: Ablation) -> Table:
 
 
 def _fields(gains: Sequence[FieldGain], over: str) -> Table:
-    columns: list[Column | str] = [
-        *(Column(heading, text=True) for heading in ("field added", "without", "with")),
-        "difference",
-        Column("95%", hide=2),
-        Column(f"more on ({over})", hide=1),
-    ]
+    columns = [Column(heading, text=True) for heading in ("field added", "without", "with")]
+    columns += [Column("difference"), Column("95%", hide=2), Column(f"more on ({over})", hide=1)]
     rows = []
+    changed: set[tuple[str, str, str]] = set()
     for gain in gains:
         field = gain.field + "†" * bool(gain.other_forms)
         better = f"{gain.n_better} of {gain.n}"
         rows.append([field, gain.less, gain.more, *_hundredfold(gain), better])
-    changed = {(name, *forms) for gain in gains for name, forms in gain.other_forms.items()}
+        for name, (without, with_field) in gain.other_forms.items():
+            changed.add((name, without, with_field))
     notes = [
         f"Pairs of variants that differ only in that field. Units: groups of {over!r}. Intervals "
-        "are not adjusted.",
-        *(
-            f"† {less!r} also becomes {more!r} there: both count as the field {name!r}."
-            for name, less, more in sorted(changed)
-        ),
+        "are not adjusted."
     ]
+    for name, without, with_field in sorted(changed):
+        note = f"† {without!r} also becomes {with_field!r} there: both count as the field {name!r}."
+        notes.append(note)
     return table(columns, rows, notes=notes)
 
 
 def _claims(claims: Sequence[ClaimVerdict]) -> Table:
-    rows = [
-        [Cell(c.verdict, style=_VERDICTS[c.verdict]), f"“{c.says}” {c.source}: {c.evidence}"]
-        for c in claims
-    ]
-    note = (
-        "holds: more, with all of the 95% interval above 0; undecided: more, but the interval "
-        "includes 0."
-    )
-    is_explained = any(claim.verdict in ("holds", "undecided") for claim in claims)
-    evidence = Column("claim, source and evidence", text=True)
-    return table(["verdict", evidence], rows, notes=[note] if is_explained else [])
+    rows = []
+    notes: list[str] = []
+    for claim in claims:
+        verdict = Cell(claim.verdict, style=_VERDICTS[claim.verdict])
+        rows.append([verdict, f"“{claim.says}” {claim.source}: {claim.evidence}"])
+        if claim.verdict in ("holds", "undecided"):
+            notes = [
+                "holds: more, with all of the 95% interval above 0; undecided: more, but the "
+                "interval includes 0."
+            ]
+    return table(["verdict", Column("claim, source and evidence", text=True)], rows, notes=notes)
 
 
 def _mean(mean: float | None, marked: bool) -> str:
-    return UNKNOWN if mean is None else number(100 * mean, 2) + "*" * marked
+    if mean is None:
+        return UNKNOWN
+    return number(100 * mean, 2) + "*" * marked
 
 
 def _percent(gain: Gain) -> str:
@@ -180,16 +188,16 @@ def _percent(gain: Gain) -> str:
 
 
 def _hundredfold(row: AblationRow | FieldGain) -> tuple[str, str]:
-    scaled = None if row.difference is None else 100 * row.difference
+    difference = UNKNOWN
     bounds = UNKNOWN
+    if row.difference is not None:
+        difference = number(100 * row.difference, 2, sign=True)
     if row.ci95 is not None:
         bounds = " to ".join(number(100 * bound, 2) for bound in row.ci95)
-    return number(scaled, 2, sign=True), bounds
+    return difference, bounds
 
 
 def _record(row: AblationRow) -> dict[str, object]:
-    figures = flat(row)
-    keys = ("difference", "ci95_low", "ci95_high", "p_value", "p_holm")
     record: dict[str, object] = {
         "variant": row.variant,
         "baseline": row.is_baseline,
@@ -199,8 +207,10 @@ def _record(row: AblationRow) -> dict[str, object]:
         "same_groups": row.same_groups,
         "common_groups": row.gain.n,
         "gain_percent": None if row.is_baseline else row.gain.percent,
-        **{key: figures[key] for key in keys},
     }
+    figures = flat(row)
+    for key in ("difference", "ci95_low", "ci95_high", "p_value", "p_holm"):
+        record[key] = figures[key]
     for name, gain in row.by.items():
         record[f"mean {name}"] = gain.mean
         record[f"gain_percent {name}"] = None if row.is_baseline else gain.percent
@@ -219,38 +229,45 @@ _KEYS = (
 
 def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None) -> TableDocument:
     """Build the document of all pairs of runs: means, p values and, if given, ``rankings``."""
-    several = len(matrix.rows) > 1
-    names = [f"{place} {_run_name(row)}" for place, row in enumerate(matrix.rows, start=1)]
-    runs = [
-        Row(
-            [name, _mean_cell(row.value), row.value.ci95, row.value.n, row.value.missing], row.marks
-        )
-        for name, row in zip(names, matrix.rows, strict=True)
-    ]
-    parts: list[Table | Note] = [table(["run", "mean ± s.e.", "95%", "n", "missing"], runs)]
-    if several:
-        pairs = [[name, *cells] for name, cells in zip(names, p_cells(matrix), strict=True)]
+    runs = []
+    pairs = []
+    for place, (row, ps) in enumerate(zip(matrix.rows, p_cells(matrix), strict=True), start=1):
+        name = f"{place} {_run_name(row)}"
+        value = row.value
+        runs.append(Row([name, _mean_cell(value), value.ci95, value.n, value.missing], row.marks))
+        pairs.append([name, *ps])
+    parts: list[Table | Note] = [*serious_notes(matrix.notes)]
+    parts.append(table(["run", "mean ± s.e.", "95%", "n", "missing"], runs))
+    if len(matrix.rows) > 1:
         parts.append(_numbered("p / p (Holm)", pairs))
+    captions = [*_matrix_captions(matrix)]
     if rankings is not None:
-        if rankings.label:
-            means = [
-                [scoring.name, *map(_mean_cell, scoring.values)]
-                for scoring in rankings.scorings
-                if scoring.kind == "group"
-            ]
-            heading = rankings.label
-            if rankings.of == "constraints":  # not the score that the title names
-                heading = f"{SATISFIED}, by {rankings.label}"
-            parts.append(_numbered(heading, means))
-        if several:
-            parts.append(_numbered("tau-b", _taus(rankings)))
-    captions = [*_matrix_captions(matrix), *(_ranking_captions(rankings) if rankings else ())]
+        parts += _ranking_tables(rankings)
+        captions += _ranking_captions(rankings)
+    parts += map(Note, captions)
+    records = []
+    for record in _matrix_records(matrix, rankings):
+        records.append(dict.fromkeys(_KEYS) | record)
     return TableDocument(
         title=f"{matrix.task}: {matrix.score}",
-        parts=[*serious_notes(matrix.notes), *parts, *map(Note, captions)],
-        records=[dict.fromkeys(_KEYS) | record for record in _matrix_records(matrix, rankings)],
+        parts=parts,
+        records=records,
         data={"matrix": matrix, "rankings": rankings},
     )
+
+
+def _ranking_tables(rankings: InducedRankings) -> Iterator[Table]:
+    if rankings.label:
+        means = []
+        for scoring in rankings.scorings:
+            if scoring.kind == "group":
+                means.append([scoring.name, *map(_mean_cell, scoring.values)])
+        heading = rankings.label
+        if rankings.of == "constraints":  # not the score that the title names
+            heading = f"{SATISFIED}, by {rankings.label}"
+        yield _numbered(heading, means)
+    if len(rankings.scorings[0].values) > 1:
+        yield _numbered("tau-b", _taus(rankings))
 
 
 def _numbered(label: str, rows: Sequence[Sequence[object]]) -> Table:
@@ -258,11 +275,15 @@ def _numbered(label: str, rows: Sequence[Sequence[object]]) -> Table:
 
 
 def _run_name(row: MatrixRow) -> str:
-    return row.run if row.model in ("", row.run) else f"{row.run} ({row.model})"
+    if row.model in ("", row.run):
+        return row.run
+    return f"{row.run} ({row.model})"
 
 
 def _mean_cell(value: SampleStatistic | None) -> object:
-    return value if value is None or value.stderr is not None else value.mean
+    if value is None or value.stderr is not None:
+        return value
+    return value.mean
 
 
 def p_cells(matrix: PairMatrix) -> list[list[str]]:
@@ -276,10 +297,9 @@ def p_cells(matrix: PairMatrix) -> list[list[str]]:
 
 
 def _taus(rankings: InducedRankings) -> list[list[object]]:
-    blank = [""] * len(rankings.scorings)
-    rows: list[list[object]] = [
-        [f"{place} {name}", *blank] for place, name in enumerate(_scoring_names(rankings), start=1)
-    ]
+    rows: list[list[object]] = []
+    for place, name in enumerate(_scoring_names(rankings), start=1):
+        rows.append([f"{place} {name}", *[""] * len(rankings.scorings)])
     for tau in rankings.taus:
         rows[tau.second][1 + tau.first] = _tau_text(tau.tau_b)
     return rows
@@ -290,10 +310,14 @@ def _tau_text(tau_b: float | None) -> str:
 
 
 def _scoring_names(rankings: InducedRankings) -> list[str]:
-    kinds = {"all": "all: ", "external": "published: ", "group": ""}
-    names = [f"{kinds[scoring.kind]}{scoring.name}" for scoring in rankings.scorings]
-    # A bare number would be mistaken for a row number.
-    return [f"{rankings.label} {name}" if name.isdecimal() else name for name in names]
+    prefixes = {"all": "all: ", "external": "published: ", "group": ""}
+    names = []
+    for scoring in rankings.scorings:
+        name = prefixes[scoring.kind] + scoring.name
+        if name.isdecimal():  # a bare number would be mistaken for a row number
+            name = f"{rankings.label} {name}"
+        names.append(name)
+    return names
 
 
 def _matrix_captions(matrix: PairMatrix) -> Iterator[str]:
@@ -303,23 +327,32 @@ def _matrix_captions(matrix: PairMatrix) -> Iterator[str]:
         f"units are {units_shown(matrix.cluster)}."
     )
     yield from explained(matrix.score)
-    comparisons = [pair.comparison for pair in matrix.pairs]
-    methods = dict.fromkeys(TESTS[comparison.method] for comparison in comparisons if comparison.n)
+    methods: dict[str, None] = {}
+    n_tested = 0
+    n_excluding = 0
+    most_excluded = 0
+    for pair in matrix.pairs:
+        comparison = pair.comparison
+        if comparison.n:
+            methods[TESTS[comparison.method]] = None
+        n_tested += comparison.p_value is not None
+        counts = (comparison.only_first, comparison.only_second, comparison.not_judged)
+        n_excluded = sum(filter(None, counts))
+        n_excluding += n_excluded > 0
+        most_excluded = max(most_excluded, n_excluded)
     if methods:
-        tested = sum(comparison.p_value is not None for comparison in comparisons)
-        has_stars = any(pair.starred for pair in matrix.pairs)
-        starred = f"; a star marks p below {STARRED}" if has_stars else ""
+        starred = ""
+        if any(pair.starred for pair in matrix.pairs):
+            starred = f"; a star marks p below {STARRED}"
         yield (
             f"Below the diagonal: p of each pair by {' or '.join(methods)}, over the instances for "
             f"which both have a value{starred}. Above it: the same p, adjusted by Holm's method "
-            f"for testing {count_of(tested, 'pair')}. Look for differences there."
+            f"for testing {count_of(n_tested, 'pair')}. Look for differences there."
         )
-    excluded = [sum(filter(None, (c.only_first, c.only_second, c.not_judged))) for c in comparisons]
-    if any(excluded):
-        n_pairs = len(excluded) - excluded.count(0)
+    if n_excluding:
         yield (
-            f"{n_pairs} pairs exclude instances for which only one run has a value: up to "
-            f"{max(excluded):,} (--format csv). A missing value is not counted as a failure."
+            f"{n_excluding} pairs exclude instances for which only one run has a value: up to "
+            f"{most_excluded:,} (--format csv). A missing value is not counted as a failure."
         )
     yield from (note for note in matrix.notes if not note.startswith(SERIOUS))
 
@@ -342,16 +375,16 @@ def _ranking_captions(rankings: InducedRankings) -> Iterator[str]:
             f"{fewest} runs."
         )
     for tau in rankings.taus:
-        if tau.first == 0 and rankings.scorings[tau.second].kind == "external":
-            published = rankings.scorings[tau.second].name
+        scoring = rankings.scorings[tau.second]
+        if tau.first == 0 and scoring.kind == "external":
             yield (
-                f"{published}, published: tau-b {_tau_text(tau.tau_b)} with "
+                f"{scoring.name}, published: tau-b {_tau_text(tau.tau_b)} with "
                 f"{rankings.score} over all, p {p_value(tau.p_value)}, {tau.n_runs} runs."
             )
-    if rankings.unmatched:
-        n = len(rankings.unmatched)
-        names = ", ".join(rankings.unmatched[:5]) + ", …" * (n > 5)
-        yield f"Published scores that match no run's model or name ({n:,}): {names}."
+    n_unmatched = len(rankings.unmatched)
+    if n_unmatched:
+        names = ", ".join(rankings.unmatched[:5]) + ", …" * (n_unmatched > 5)
+        yield f"Published scores that match no run's model or name ({n_unmatched:,}): {names}."
 
 
 def _matrix_records(
@@ -360,28 +393,33 @@ def _matrix_records(
     for pair in matrix.pairs:
         baseline = matrix.rows[pair.first]
         run = matrix.rows[pair.second]
-        marks = "; ".join([*baseline.marks, *run.marks])
-        record = {"row": "pair", "name": run.run, "against": baseline.run, "marks": marks}
+        record = _named_record("pair", run.run, baseline.run, [*baseline.marks, *run.marks])
         yield record | {"starred": pair.starred} | flat(pair.comparison)
-    overall: list[SampleStatistic | None] = [row.value for row in matrix.rows]
-    scorings = {
-        f"all: {matrix.score}": Scoring(
-            name=matrix.score, kind="all", score=matrix.score, values=overall
-        )
-    }
-    if rankings is not None:
-        scorings = dict(zip(_scoring_names(rankings), rankings.scorings, strict=True))
-    for name, scoring in scorings.items():
+    if rankings is None:
+        for row in matrix.rows:
+            yield _value_record(row, f"all: {matrix.score}", matrix.score, row.value)
+        return
+    names = _scoring_names(rankings)
+    for name, scoring in zip(names, rankings.scorings, strict=True):
         for row, value in zip(matrix.rows, scoring.values, strict=True):
             if value is not None:
-                marks = "; ".join(row.marks)
-                figures = {
-                    key if key.startswith("ci95") else f"value_{key}": figure
-                    for key, figure in flat(value).items()
-                }
-                record = {"row": "value", "name": row.run, "against": name, "marks": marks}
-                yield record | {"score": scoring.score} | figures
-    names = list(scorings)
-    for tau in rankings.taus if rankings is not None else ():
-        record = {"row": "tau", "name": names[tau.second], "against": names[tau.first], "marks": ""}
+                yield _value_record(row, name, scoring.score, value)
+    for tau in rankings.taus:
+        record = _named_record("tau", names[tau.second], names[tau.first], [])
         yield record | {"tau_b": tau.tau_b, "tau_p_value": tau.p_value, "n_runs": tau.n_runs}
+
+
+def _named_record(kind: str, name: str, against: str, marks: Sequence[str]) -> dict[str, object]:
+    return {"row": kind, "name": name, "against": against, "marks": "; ".join(marks)}
+
+
+def _value_record(
+    row: MatrixRow, scoring: str, score: str, value: SampleStatistic
+) -> dict[str, object]:
+    record = _named_record("value", row.run, scoring, row.marks)
+    record["score"] = score
+    for key, figure in flat(value).items():
+        if not key.startswith("ci95"):
+            key = f"value_{key}"
+        record[key] = figure
+    return record

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from harness.analysis.failures import LONGEST, ScoreDetails
+from harness.analysis.failures import LONGEST, ListedConstraint, ScoreDetails
 from harness.plugins.comparisons.constraints import table_line
 from harness.store.columns import AttemptTable, TableBuilder
 from harness.store.index import AttemptIndex
@@ -78,13 +78,10 @@ def read_answers(
     rows = index.last_rounds(round_)
     recorded = index.said(rows, _JUDGEMENT.decode, judges)
     for line, judgements in zip(index.read(_Answered, rows), recorded, strict=True):
+        verdicts = [None if judgement is None else _said(judgement) for judgement in judgements]
+        attempt = text_hash(line.text or "")
         yield JudgedAnswer(
-            line.instance,
-            line.sample,
-            line.cluster,
-            text_hash(line.text or ""),
-            tuple(None if judgement is None else _said(judgement) for judgement in judgements),
-            line.groups,
+            line.instance, line.sample, line.cluster, attempt, tuple(verdicts), line.groups
         )
 
 
@@ -127,23 +124,28 @@ def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
 def _said(line: _Judgement) -> Said:
     """Return the verdicts that the first score with criteria lists, or else those of all scores."""
     for score in line.scores.values():
-        verdicts = tuple(
-            JudgeVerdict(
-                constraint.constraint,
-                constraint.passed,
-                constraint.probability,
-                constraint.rule if isinstance(constraint.rule, bool) else None,
-                constraint.decided_by == BY_RULE,
-                constraint.labels,
-            )
-            for constraint in score.constraints()
-        )
+        verdicts = tuple(map(_verdict, score.constraints()))
         if verdicts:
             return Said(line.outcome, verdicts, True)
     score_verdicts = []
     for full_name, score in line.scores.items():
         name = full_name.removeprefix(f"{line.judge}.")
-        passed = score.value if score.passed is None or score.value is None else score.passed
+        passed = score.passed
+        if passed is None or score.value is None:
+            passed = score.value
         if passed is None or isinstance(passed, bool):
             score_verdicts.append(JudgeVerdict(name, passed, groups={"score": name[:LONGEST]}))
     return Said(line.outcome, tuple(score_verdicts))
+
+
+def _verdict(constraint: ListedConstraint) -> JudgeVerdict:
+    """Return a judge's verdict on a criterion."""
+    rule = constraint.rule if isinstance(constraint.rule, bool) else None
+    return JudgeVerdict(
+        constraint.constraint,
+        constraint.passed,
+        constraint.probability,
+        rule,
+        constraint.decided_by == BY_RULE,
+        constraint.labels,
+    )

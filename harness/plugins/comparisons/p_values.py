@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import ceil, comb, log, sqrt
@@ -59,7 +60,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     >>> holm([0.01, None, 0.04, 0.03])
     [0.03, None, 0.06, 0.06]
     """
-    ascending = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    ascending = _ascending(p_values)
     adjusted: list[float | None] = [None] * len(p_values)
     largest = 0.0
     for rank, (p, place) in enumerate(ascending):
@@ -73,13 +74,19 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
 
     None remains None and is not counted.
     """
-    ascending = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    ascending = _ascending(p_values)
     adjusted: list[float | None] = [None] * len(p_values)
     smallest = 1.0
-    for rank, (p, place) in reversed(list(enumerate(ascending, 1))):
+    for rank in range(len(ascending), 0, -1):
+        p, place = ascending[rank - 1]
         smallest = min(smallest, p * len(ascending) / rank)
         adjusted[place] = smallest
     return adjusted
+
+
+def _ascending(p_values: Sequence[float | None]) -> list[tuple[float, int]]:
+    """Return the p values that are not None in ascending order, each with its place."""
+    return sorted((p, place) for place, p in enumerate(p_values) if p is not None)
 
 
 POWER = 0.8
@@ -211,15 +218,9 @@ def first_integer(holds: Callable[[int], bool], start: int) -> int:
 
     If the condition is monotonic, this is the first number from ``start`` on for which it holds.
     """
-    low = start - 1
+    low = start
     high = start
     while not holds(high):
-        low = high
+        low = high + 1
         high = 2 * high + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    return low + bisect_left(range(low, high), True, key=holds)

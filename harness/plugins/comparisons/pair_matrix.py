@@ -7,7 +7,7 @@ Published scores are CSV or JSONL: a field ``model``, and a number per benchmark
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import combinations, permutations
 from math import erfc, isfinite, sqrt
@@ -24,9 +24,11 @@ from harness.datasets.rows import rows
 from harness.errors import ConfigError, DataInvalid
 from harness.plugins.comparisons.comparable import (
     Run,
+    Variant,
     refuse_incomparable,
     refuse_unknown_label,
     scored_runs,
+    weight_of,
 )
 from harness.plugins.comparisons.comparison import Comparison, Floats, adjusted, compare, pair
 from harness.plugins.comparisons.run_comparison import RunComparison, counted_pairs, tau_b
@@ -44,16 +46,14 @@ def _p_value(first: Floats, second: Floats) -> float:
     Correlation Methods", section 4.
     """
     n = len(first)
-    pairs = len(first) * (len(first) - 1) // 2
+    pairs = n * (n - 1) // 2
     if n <= MAX_ORDERED:
         # The normal distribution gives four tied runs half of the smallest possible p value.
-        first_signs, second_signs = (
-            np.sign(np.subtract.outer(values, values)) for values in (first, second)
-        )
+        first_signs = np.sign(np.subtract.outer(first, first))
+        second_signs = np.sign(np.subtract.outer(second, second))
         orders = np.array(list(permutations(range(n))))
-        every = (first_signs * second_signs[orders[:, :, None], orders[:, None, :]]).sum(
-            axis=(1, 2)
-        )
+        in_orders = second_signs[orders[:, :, None], orders[:, None, :]]
+        every = (first_signs * in_orders).sum(axis=(1, 2))
         return float(np.mean(abs(every) >= abs(every[0])))
     surplus, *untied = counted_pairs(first, second)
     if n <= MAX_EXACT and untied == [pairs, pairs]:
@@ -61,16 +61,21 @@ def _p_value(first: Floats, second: Floats) -> float:
         for m in range(2, n + 1):
             share = np.convolve(share, np.full(m, 1 / m))
         return min(1.0, 2 * float(share[: (pairs - abs(surplus)) // 2 + 1].sum()))
-    ties = [np.unique(values, return_counts=True)[1] for values in (first, second)]
-    tied1, tied2 = (float((t * (t - 1)).sum()) for t in ties)
-    triples1, triples2 = (float((t * (t - 1) * (t - 2)).sum()) for t in ties)
-    less = sum(float((t * (t - 1) * (2 * t + 5)).sum()) for t in ties)
+    tied1, triples1, less1 = _ties(first)
+    tied2, triples2, less2 = _ties(second)
     variance = (
-        (n * (n - 1) * (2 * n + 5) - less) / 18
+        (n * (n - 1) * (2 * n + 5) - (less1 + less2)) / 18
         + tied1 * tied2 / (2 * n * (n - 1))
         + triples1 * triples2 / (9 * n * (n - 1) * (n - 2))
     )
     return erfc(abs(surplus) / sqrt(2 * variance))
+
+
+def _ties(values: Floats) -> tuple[float, float, float]:
+    """Return the three sums over groups of tied runs in the variance of tau-b."""
+    _, t = np.unique(values, return_counts=True)
+    pairs = t * (t - 1)
+    return float(pairs.sum()), float((pairs * (t - 2)).sum()), float((pairs * (2 * t + 5)).sum())
 
 
 class RankCorrelation(Struct, frozen=True, kw_only=True):
@@ -83,15 +88,13 @@ class RankCorrelation(Struct, frozen=True, kw_only=True):
 
 def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> RankCorrelation:
     """Return Kendall's tau-b and its p value for the pairs in which neither value is None."""
-    both = [
-        (first_value, second_value)
-        for first_value, second_value in values
-        if first_value is not None and second_value is not None
-    ]
+    both = [pair for pair in values if None not in pair]
     # Sums in a different order differ in the last bits, which should not decide a rank.
-    first, second = np.round(np.reshape(both, (-1, 2)), 12).T
+    first, second = np.round(np.reshape(np.array(both, np.float64), (-1, 2)), 12).T
     coefficient = tau_b(first, second)
-    p_value = None if coefficient is None or len(both) < 3 else _p_value(first, second)
+    p_value = None
+    if coefficient is not None and len(both) >= 3:
+        p_value = _p_value(first, second)
     return RankCorrelation(tau_b=coefficient, p_value=p_value, n_runs=len(both))
 
 
@@ -150,8 +153,10 @@ class PairMatrix(Struct, frozen=True, kw_only=True):
         comparison = pair.comparison
         if pair.first == first or comparison.difference is None:
             return comparison
-        low, high = comparison.ci95 or (None, None)
-        ci95 = None if low is None or high is None else (-high, -low)
+        ci95 = comparison.ci95
+        if ci95 is not None:
+            low, high = ci95
+            ci95 = (-high, -low)
         return replace(comparison, difference=-comparison.difference, ci95=ci95)
 
 
@@ -167,37 +172,34 @@ def pair_matrix(
     base = runs[0][0]
     others = [variant for variant, _ in runs[1:]]
     refuse_incomparable(base, others)
-    index_pairs = list(combinations(range(len(runs)), 2))
     runs, measures, score = scored_runs(runs, score, round_)
     tables = [table for _, table in runs]
     refuse_unknown_label("--cluster", cluster, {variant.name: table for variant, table in runs})
-    weight = base.weight(score) if base.weight(score) in tables[0].scores else ""
-    verdicts = all(is_verdict(table, score) for table in tables)
-    replies = [variant.replies() for variant, _ in runs]
+    weight = weight_of((base, tables[0]), score)
+    rows = []
+    replies = []
+    for variant, table in runs:
+        marks = variant.marks
+        if variant.score != measures:
+            marks.append(f"by {variant.score}")
+        model = variant.metrics.model or ""
+        value = value_of(table, score, weight)
+        rows.append(MatrixRow(run=variant.name, model=model, marks=marks, value=value))
+        replies.append(variant.replies())
+    places = list(combinations(range(len(runs)), 2))
     unadjusted = []
-    for first, second in index_pairs:
+    for first, second in places:
         pairs = pair(tables[first], tables[second], score=score, weight=weight)
         pairs = pairs.clustered_by(cluster)
         unadjusted.append(compare(pairs.sharing(replies[first].same_as(replies[second]))))
-    rows = []
-    for variant, table in runs:
-        by = [f"by {variant.score}"] if variant.score != measures else []
-        rows.append(
-            MatrixRow(
-                run=variant.name,
-                model=variant.metrics.model or "",
-                marks=[*variant.marks, *by],
-                value=value_of(table, score, weight),
-            )
-        )
     run_pairs = []
-    for (first, second), comparison in zip(index_pairs, adjusted(unadjusted), strict=True):
+    for (first, second), comparison in zip(places, adjusted(unadjusted), strict=True):
         starred = comparison.p_value is not None and comparison.p_value < STARRED
         run_pairs.append(RunPair(first, second, comparison, starred))
     return PairMatrix(
         task=base.metrics.task,
         score=measures,
-        verdicts=verdicts,
+        verdicts=all(is_verdict(table, score) for table in tables),
         round=round_,
         cluster=cluster,
         rows=rows,
@@ -211,14 +213,12 @@ def with_planned(matrix: PairMatrix, comparison: RunComparison) -> PairMatrix:
     """Return a matrix whose pairs with the baseline have the p values of ``comparison``."""
     planned = {against.run: against.overall.p_adjusted for against in comparison.others}
     planned[comparison.baseline] = None
-    names = [row.run for row in matrix.rows]
     pairs = []
     for run_pair in matrix.pairs:
-        first = names[run_pair.first]
-        second = names[run_pair.second]
-        if comparison.baseline in (first, second):
-            p_adjusted = planned[second if first == comparison.baseline else first]
-            compared = replace(run_pair.comparison, p_adjusted=p_adjusted)
+        names = {matrix.rows[run_pair.first].run, matrix.rows[run_pair.second].run}
+        if comparison.baseline in names:
+            rival = next(iter(names - {comparison.baseline}), comparison.baseline)
+            compared = replace(run_pair.comparison, p_adjusted=planned[rival])
             run_pair = replace(run_pair, comparison=compared)
         pairs.append(run_pair)
     return replace(matrix, pairs=pairs)
@@ -290,19 +290,13 @@ def induced_rankings(
         scorings += _by_group(tables, score, label, name, weight)
     unmatched: set[str] = set()
     for benchmark, scores in (external or {}).items():
-        # Published under the run's name, or else under its model's.
-        names = [v.name if v.name in scores else v.metrics.model or "" for v, _ in runs]
-        values = [
-            SampleStatistic(mean=scores[known_name]) if known_name in scores else None
-            for known_name in names
-        ]
+        names = [_published_name(variant, scores) for variant, _ in runs]
+        values: list[SampleStatistic | None] = []
+        for published in names:
+            mean = scores.get(published)
+            values.append(None if mean is None else SampleStatistic(mean=mean))
         unmatched |= scores.keys() - set(names)
         scorings.append(Scoring(name=benchmark, kind="external", score="", values=values))
-    means = [[value.mean if value else None for value in scoring.values] for scoring in scorings]
-    taus = []
-    for first, second in combinations(range(len(scorings)), 2):
-        correlation = rank_correlation(zip(means[first], means[second], strict=True))
-        taus.append(Tau(first=first, second=second, **asdict(correlation)))
     return InducedRankings(
         label=label,
         of="constraints" if judged else "instances",
@@ -310,9 +304,25 @@ def induced_rankings(
         without=[without for _, without in judged.of_runs] if judged else [],
         score=name,
         scorings=scorings,
-        taus=taus,
+        taus=list(_taus(scorings)),
         unmatched=sorted(unmatched),
     )
+
+
+def _published_name(variant: Variant, scores: Mapping[str, float]) -> str:
+    """Return the run's name if its score was published under this, and else its model's."""
+    if variant.name in scores:
+        return variant.name
+    return variant.metrics.model or ""
+
+
+def _taus(scorings: Sequence[Scoring]) -> Iterator[Tau]:
+    means = []
+    for scoring in scorings:
+        means.append([value.mean if value else None for value in scoring.values])
+    for first, second in combinations(range(len(scorings)), 2):
+        correlation = rank_correlation(zip(means[first], means[second], strict=True))
+        yield Tau(first=first, second=second, **asdict(correlation))
 
 
 def refuse_many_groups(label: str, n: int) -> None:
@@ -326,25 +336,24 @@ def _by_group(
     tables: Sequence[AttemptTable], score: str, label: str, name: str, weight: str = ""
 ) -> list[Scoring]:
     """Return the scorings by group of a label; ``name`` says what their values are."""
-    values = []
+    by_run = []
+    groups: set[str] = set()
     for table in tables:
-        of_groups = values_by(table, score, label, weight=weight)
-        values.append({group: statistic for (group,), statistic in of_groups.items()})
+        statistics = {}
+        for (group,), statistic in values_by(table, score, label, weight=weight).items():
+            statistics[group] = statistic
+        by_run.append(statistics)
+        groups.update(statistics)
 
     def in_order(group: str) -> tuple[int, str]:
         return (int(group) if group.isdecimal() else -1), group
 
-    groups = sorted({group for by_group in values for group in by_group}, key=in_order)
     refuse_many_groups(label, len(groups))
-    return [
-        Scoring(
-            name=group,
-            kind="group",
-            score=name,
-            values=[by_group.get(group) for by_group in values],
-        )
-        for group in groups
-    ]
+    scorings = []
+    for group in sorted(groups, key=in_order):
+        values = [statistics.get(group) for statistics in by_run]
+        scorings.append(Scoring(name=group, kind="group", score=name, values=values))
+    return scorings
 
 
 MODEL = "model"

@@ -24,6 +24,7 @@ from harness.plugins.comparisons.comparable import (
     refuse_incomparable,
     refuse_unknown_label,
     scored_runs,
+    weight_of,
 )
 from harness.plugins.comparisons.comparison import (
     Comparison,
@@ -109,11 +110,14 @@ class Ranking(Struct, frozen=True, kw_only=True):
 def rank_groups(pairs: Pairs, label: str) -> Ranking:
     """Compare how two runs rank the groups of a label."""
     pairs = pairs.linearised(label)
-    parts = pairs.group(label).values()
-    means = [[values[rows].mean() for rows in parts] for values in (pairs.first, pairs.second)]
+    first = []
+    second = []
+    for rows in pairs.group(label).values():
+        first.append(pairs.first[rows].mean())
+        second.append(pairs.second[rows].mean())
     # Sums in a different order differ in the last bits, which should not decide a rank.
-    first, second = (np.round(of_run, 12) for of_run in means)
-    return Ranking(tau_b=tau_b(first, second), n_groups=len(parts))
+    coefficient = tau_b(np.round(first, 12), np.round(second, 12))
+    return Ranking(tau_b=coefficient, n_groups=len(first))
 
 
 class ComparisonOptions(Struct, frozen=True, kw_only=True):
@@ -182,47 +186,58 @@ def compare_runs(
     refuse_incomparable(runs[place][0], [variant for variant, _ in runs])
     runs, measures, score = scored_runs(runs, options.score, options.round)
     base, table = runs[place]
-    weight = base.weight(score) if base.weight(score) in table.scores else ""
+    weight = weight_of(runs[place], score)
     others = [run for number, run in enumerate(runs) if number != place]
     for option, label in (("--by", options.by), ("--cluster", options.cluster)):
         refuse_unknown_label(option, label, {base.name: table})  # pairs use the baseline's groups
     replies = base.replies()
     compared = []
-    for run in others:
-        shared = replies.same_as(run[0].replies())
-        compared.append(
-            _against(runs[place], run, shared, score, options, names or {}, findings or {})
-        )
-    overall = adjusted([against.overall for against in compared])
-    by_group = [comparison for against in compared for comparison in against.groups.values()]
-    group_comparisons = iter(adjusted(by_group, planned=len(compared) == 1))
-    with_p_values = []
-    for against, comparison in zip(compared, overall, strict=True):
-        groups = {name: next(group_comparisons) for name in against.groups}
-        with_p_values.append(replace(against, overall=comparison, groups=groups))
     notes = list(differing(base, [variant for variant, _ in others], score))
-    for variant, _ in others:
-        if findings and _unlike_draws(base, variant):
-            notes.append(
-                f"Kinds of constraints are not tested between {base.name} ({base.score}) and "
-                f"{variant.name} ({variant.score}): over k samples, another sample may "
-                "satisfy each constraint, but a single answer must satisfy all."
+    for run in others:
+        variant, _ = run
+        shared = replies.same_as(variant.replies())
+        against = _against(runs[place], run, shared, score, options, names or {})
+        if findings:
+            against = _with_constraints(
+                against, base, variant, findings, names or {}, shared, options
             )
+            if _unlike_draws(base, variant):
+                notes.append(
+                    f"Kinds of constraints are not tested between {base.name} ({base.score}) and "
+                    f"{variant.name} ({variant.score}): over k samples, another sample may "
+                    "satisfy each constraint, but a single answer must satisfy all."
+                )
+        compared.append(against)
     return RunComparison(
         task=base.metrics.task,
         baseline=base.name,
         marks=base.marks,
         asked=replace(options, score=measures),
-        others=with_p_values,
+        others=_adjusted(compared),
         notes=notes,
         weight=weight,
     )
 
 
+def _adjusted(compared: Sequence[Against]) -> list[Against]:
+    """Return comparisons with adjusted p values, overall and by group."""
+    overall = adjusted([against.overall for against in compared])
+    by_group: list[Comparison] = []
+    for against in compared:
+        by_group += against.groups.values()
+    group_comparisons = iter(adjusted(by_group, planned=len(compared) == 1))
+    with_p_values = []
+    for against, comparison in zip(compared, overall, strict=True):
+        groups = {name: next(group_comparisons) for name in against.groups}
+        with_p_values.append(replace(against, overall=comparison, groups=groups))
+    return with_p_values
+
+
 def _unlike_draws(baseline: Variant, variant: Variant) -> bool:
     """Return whether one run's score is of k samples, and the other's is of a single answer."""
-    first, second = (of_k(run.score)[1] > 1 for run in (baseline, variant))
-    return first != second
+    _, k = of_k(baseline.score)
+    _, k_of_variant = of_k(variant.score)
+    return (k > 1) != (k_of_variant > 1)
 
 
 def _against(
@@ -232,38 +247,50 @@ def _against(
     score: str,
     options: ComparisonOptions,
     names: Mapping[int, str],
-    findings: Mapping[str, ConstraintFindings],
 ) -> Against:
     baseline, baseline_table = base
     variant, table = run
     pairs = pair(baseline_table, table, score=score, weight=baseline.weight(score))
     pairs = pairs.clustered_by(options.cluster).sharing(shared)
-    parts = pairs.group(options.by) if options.by else {}
-    groups = {name: compare(pairs.take(rows)) for name, rows in parts.items()}
+    groups = {}
+    ranking = None
+    if options.by:
+        for name, rows in pairs.group(options.by).items():
+            groups[name] = compare(pairs.take(rows))
+        if len(groups) > 1:
+            ranking = rank_groups(pairs, options.by)
     better, worse = pairs.moved()
-    kinds: dict[str, KindChange] = {}
-    without = (0, 0)
-    if findings:
-        before = findings[baseline.name].scored(baseline.score)
-        after = findings[variant.name].scored(variant.score)
-        same: list[str] = []
-        if len(shared) and baseline.attempts is not None:
-            ids = read_names(baseline.attempts)
-            same = [ids[digest] for digest in shared.tolist()]
-        kinds = compare_kinds(before, after, names.values(), options.cluster, same)
-        if _unlike_draws(baseline, variant):
-            kinds = {kind: change.untested() for kind, change in kinds.items()}
-        without = (before.without, after.without)
     return Against(
         run=variant.name,
         marks=marks_against(baseline, variant),
         overall=compare(pairs),
         groups=groups,
-        ranking=rank_groups(pairs, options.by) if len(groups) > 1 else None,
+        ranking=ranking,
         better_digests=better,
         worse_digests=worse,
         better=sorted(names[digest] for digest in better if digest in names),
         worse=sorted(names[digest] for digest in worse if digest in names),
-        constraints=kinds,
-        without_constraints=without,
     )
+
+
+def _with_constraints(
+    against: Against,
+    baseline: Variant,
+    variant: Variant,
+    findings: Mapping[str, ConstraintFindings],
+    names: Mapping[int, str],
+    shared: NDArray[np.int64],
+    options: ComparisonOptions,
+) -> Against:
+    """Return a comparison with that of the runs' constraints."""
+    before = findings[baseline.name].scored(baseline.score)
+    after = findings[variant.name].scored(variant.score)
+    same: list[str] = []
+    if len(shared) and baseline.attempts is not None:
+        ids = read_names(baseline.attempts)
+        same = [ids[digest] for digest in shared.tolist()]
+    kinds = compare_kinds(before, after, names.values(), options.cluster, same)
+    if _unlike_draws(baseline, variant):
+        kinds = {kind: change.untested() for kind, change in kinds.items()}
+    without = (before.without, after.without)
+    return replace(against, constraints=kinds, without_constraints=without)

@@ -1,4 +1,7 @@
-"""Reports how the runs of a comparison differ: settings, prompts, judges and what passes."""
+"""Reports how the runs of a comparison differ: settings, prompts, judges and what passes.
+
+The settings that distinguish the rows of a results table are found here, too.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,12 @@ from typing import Any
 from harness.analysis.metrics import PASS_RATE, Metrics
 from harness.config.identity import NAMED
 from harness.errors import RunConflict, option
-from harness.plugins.comparisons.comparable import DOCUMENTS, Variant
+from harness.plugins.comparisons.comparable import (
+    DOCUMENTS,
+    Variant,
+    section_of,
+    unequal_keys,
+)
 from harness.store.run_folder import HASH, input_name, unnoticed
 from harness.wording import truncated
 
@@ -39,10 +47,17 @@ def differing(
     a comparison of models is assumed, and they are not named unless ``models`` is set.
     """
     unlike: dict[str, list[str]] = {}  # names of runs, by what passes differently in them
-    if score == PASS_RATE:
-        for variant in variants:
-            if differences := ", ".join(unlike_verdicts(baseline, variant)):
-                unlike.setdefault(differences, []).append(variant.name)
+    unlike_runs = set()
+    same_content = set()  # their prompts are known to differ only in the form of the answer
+    for variant in variants:
+        differences = ""
+        if score == PASS_RATE:
+            differences = ", ".join(unlike_verdicts(baseline, variant))
+        if differences:
+            unlike.setdefault(differences, []).append(variant.name)
+            unlike_runs.add(variant.name)
+        if _same_content(baseline, variant):
+            same_content.add(variant.name)
     for differences, runs in unlike.items():
         differ = "differs" if len(runs) == 1 else "differ"
         which = f"{', '.join(runs)} {differ} from {baseline.name}"
@@ -54,21 +69,20 @@ def differing(
                 "more than the form of the answer, so a difference between the two cannot be "
                 "attributed to the form or to decoding."
             )
-    # Variants whose prompts are known to differ only in the form of the answer.
-    same_content = {variant.name for variant in variants if _same_content(baseline, variant)}
     yield from _differing_settings(baseline, variants, by_form=bool(same_content), models=models)
     for variant in variants:
         earlier = baseline.fingerprint
         later = variant.fingerprint
-        if code := [*unnoticed(earlier, later), *unnoticed(later, earlier)]:
+        code = [*unnoticed(earlier, later), *unnoticed(later, earlier)]
+        if code:
             yield (
                 f"Whether {variant.name} and {baseline.name} have the same {', '.join(code)} is "
                 "unknown: an earlier version of the harness hashed code differently."
             )
-    unlike_runs = {name for names in unlike.values() for name in names}
     yield from _differing_inputs(baseline, variants, same_content, unlike_runs)
-    yield from unequal([(variant.name, variant.metrics) for variant in (baseline, *variants)])
-    yield from unequal_tries([baseline, *variants])
+    every = [baseline, *variants]
+    yield from unequal([(variant.name, variant.metrics) for variant in every])
+    yield from unequal_tries(every)
 
 
 def _same_content(baseline: Variant, variant: Variant) -> bool:
@@ -82,12 +96,14 @@ def _differing_settings(
     baseline: Variant, variants: Sequence[Variant], *, by_form: bool, models: bool
 ) -> Iterator[str]:
     """Yield sentences on settings that differ. With ``by_form``, some are those of the task."""
-    keys = sorted({key for variant in variants for key in changed(baseline, variant)})
+    keys: set[str] = set()
+    for variant in variants:
+        keys.update(changed(baseline, variant))
     if not models and "model.name" in keys and all(key.startswith("model.") for key in keys):
         return
     task_keys = []
     texts: list[str] = []
-    for key in keys:
+    for key in sorted(keys):
         if key.startswith("task.") or (by_form and key in FORM_SETTINGS):
             task_keys.append(key)
         else:
@@ -106,10 +122,12 @@ def _differing_inputs(
     unlike_runs: Collection[str],
 ) -> Iterator[str]:
     """Yield sentences on differing hashes of prompts, code and data that no other note reports."""
-    forms: dict[str, set[str]] = {}
-    scored: dict[str, set[str]] = {}
+    of_form: list[str] = []
+    forms: set[str] = set()
+    scored: list[str] = []
+    scored_inputs: set[str] = set()
     for variant in variants:
-        inputs = set(_unlike_inputs(baseline, variant))
+        inputs = set(unequal_keys(baseline.fingerprint, variant.fingerprint))
         inputs -= {"dataset", "dataset_sha256", DOCUMENTS, CONTENT}  # reported elsewhere
         if confounded(baseline, variant):
             inputs.discard("prompt_sha256")
@@ -120,34 +138,45 @@ def _differing_inputs(
         if variant.name in unlike_runs:
             inputs.discard(f"checks{HASH}")
         if variant.name in same_content and inputs & FORM:
-            forms[variant.name] = inputs & FORM
+            of_form.append(variant.name)
+            forms.update(map(input_name, inputs & FORM))
             inputs -= FORM
         if inputs:
-            scored[variant.name] = inputs
-    if forms:
-        parts = {input_name(key) for inputs in forms.values() for key in inputs}
+            scored.append(variant.name)
+            scored_inputs.update(map(input_name, inputs))
+    if of_form:
         yield (
-            f"Except for the form of the answer, the prompts of {', '.join(forms)} say what "
-            f"those of {baseline.name} do: the comparison is of {', '.join(sorted(parts))}."
+            f"Except for the form of the answer, the prompts of {', '.join(of_form)} say what "
+            f"those of {baseline.name} do: the comparison is of {', '.join(sorted(forms))}."
         )
     if scored:
         names = INPUTS | INPUTS_0_1.get(baseline.metrics.task, {})
-        keys = sorted({input_name(key) for inputs in scored.values() for key in inputs})
-        inputs_text = ", ".join(names.get(key, key) for key in keys)
+        inputs_text = ", ".join(names.get(name, name) for name in sorted(scored_inputs))
         yield f"{SCORED_DIFFERENTLY} {inputs_text}: {', '.join(scored)} against {baseline.name}."
 
 
 def unequal(runs: Sequence[tuple[str, Metrics]]) -> Iterator[str]:
     """Yield a warning for each judge that shares a family with some but not all judged models."""
-    for judge in dict.fromkeys(name for _, metrics in runs for name in metrics.judges):
-        judged = [(run, metrics.judges[judge]) for run, metrics in runs if judge in metrics.judges]
-        related = {run: member.family for run, member in judged if member.family is not None}
-        others = [run for run, member in judged if member.family is None]
+    judges: dict[str, None] = {}
+    for _, metrics in runs:
+        judges |= dict.fromkeys(metrics.judges)
+    for judge in judges:
+        related: dict[str, str] = {}
+        others = []
+        kind = ""
+        for run, metrics in runs:
+            judge_facts = metrics.judges.get(judge)
+            if judge_facts is None:
+                continue
+            kind = kind or ("panel" if judge_facts.of else "judge")
+            if judge_facts.family is None:
+                others.append(run)
+            else:
+                related[run] = judge_facts.family
         if related and others:
-            what = "panel" if judged[0][1].of else "judge"
             shared = ", ".join(dict.fromkeys(related.values()))
             yield (
-                f"The {what} {judge!r} shares a family ({shared}) with the model of "
+                f"The {kind} {judge!r} shares a family ({shared}) with the model of "
                 f"{', '.join(related)} but not with that of {', '.join(others)}: it may prefer its "
                 "own kind."
             )
@@ -171,40 +200,41 @@ def unlike_verdicts(baseline: Variant, variant: Variant) -> list[str]:
     """Return the differing checks, judges and settings, of those that decide what passes."""
     deciding = {*baseline.deciding, *variant.deciding}
     keys = baseline.settings.keys() & variant.settings.keys() & {*OF_VERDICTS}
-    keys |= {f"{kind}.{name}" for kind in NAMED for name in deciding}
-    names = {key for key in changed(baseline, variant) if key in keys}
-    inputs = _unlike_inputs(baseline, variant)
+    for kind in NAMED:
+        keys |= {f"{kind}.{name}" for name in deciding}
+    names = keys & {*changed(baseline, variant)}
+    inputs = unequal_keys(baseline.fingerprint, variant.fingerprint)
     checks = str([variant.settings.get("task.checks")])  # which names their files and plug-ins
-    names |= {name for key in inputs if repr(name := input_name(key)) in checks}
-    names |= {name for name in deciding if any(key.startswith(f"judge_{name}_") for key in inputs)}
+    for key in inputs:
+        name = input_name(key)
+        if repr(name) in checks:
+            names.add(name)
+    for name in deciding:
+        if any(key.startswith(f"judge_{name}_") for key in inputs):
+            names.add(name)
     if not names and f"checks{HASH}" in inputs:
         names = {"the set of checks"}
     return sorted(names)
 
 
-def _unlike_inputs(baseline: Variant, variant: Variant) -> list[str]:
-    """Return the keys of both runs' fingerprints whose values differ."""
-    ours = baseline.fingerprint
-    theirs = variant.fingerprint
-    return [key for key in ours.keys() & theirs.keys() if ours[key] != theirs[key]]
-
-
 def refuse_unlike_verdicts(baseline: Variant, variant: Variant) -> None:
     """Raise RunConflict if two runs define differently what passes (`unlike_verdicts`)."""
-    if differences := unlike_verdicts(baseline, variant):
-        both = [name for name in variant.metrics.scores if name in baseline.metrics.scores]
-        remedy = (
-            f"Give {baseline.name!r} the same checks and score its answers again without a call: "
-            f"{option('rescore')}. With other judges, start it again: {option('fresh')}; cached "
-            "answers cost nothing."
-        )
-        if both:
-            remedy += f" Or compare one score: {option('score', both[0])}."
-        raise RunConflict(
-            f"{variant.name!r} and {baseline.name!r} define differently what passes: they differ "
-            f"in {', '.join(differences)}.",
-            remedy,
-        )
+    differences = unlike_verdicts(baseline, variant)
+    if not differences:
+        return
+    remedy = (
+        f"Give {baseline.name!r} the same checks and score its answers again without a call: "
+        f"{option('rescore')}. With other judges, start it again: {option('fresh')}; cached "
+        "answers cost nothing."
+    )
+    both = [name for name in variant.metrics.scores if name in baseline.metrics.scores]
+    if both:
+        remedy += f" Or compare one score: {option('score', both[0])}."
+    raise RunConflict(
+        f"{variant.name!r} and {baseline.name!r} define differently what passes: they differ "
+        f"in {', '.join(differences)}.",
+        remedy,
+    )
 
 
 def confounded(baseline: Variant, variant: Variant) -> bool:
@@ -216,19 +246,22 @@ def confounded(baseline: Variant, variant: Variant) -> bool:
 
 def marks_against(baseline: Variant, variant: Variant) -> list[str]:
     """Return the warnings that a table shows next to a run compared with a baseline."""
+    marks = variant.marks
+    if confounded(baseline, variant):
+        marks = [CONFOUNDED, *marks]
     scores = [run.score.replace("_", " ") for run in (variant, baseline) if run.begun]
-    measures = [" against ".join(scores)] if len(set(scores)) > 1 else []
-    return [*([CONFOUNDED] if confounded(baseline, variant) else []), *variant.marks, *measures]
+    if len(set(scores)) > 1:
+        marks.append(" against ".join(scores))
+    return marks
 
 
 def changed(baseline: Variant, variant: Variant) -> list[str]:
     """Return the keys of settings that differ. A judge that only one run added later is ignored."""
-    keys = baseline.settings.keys() | variant.settings.keys()
-    differing_keys = [
-        key for key in keys if baseline.settings.get(key) != variant.settings.get(key)
-    ]
-    later = baseline.later.keys() & variant.later.keys()  # only the judges that both runs have
-    return differing_keys + [key for key in later if baseline.later[key] != variant.later[key]]
+    differing_keys = []
+    for key in baseline.settings.keys() | variant.settings.keys():
+        if baseline.settings.get(key) != variant.settings.get(key):
+            differing_keys.append(key)
+    return differing_keys + unequal_keys(baseline.later, variant.later)
 
 
 def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
@@ -236,13 +269,16 @@ def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
     values = [variant.settings.get(key, variant.later.get(key)) for variant in variants]
     by_key = {key: values}
     if all(isinstance(value, dict) for value in values):
-        parts = sorted({part for value in values for part in value})
-        by_key = {part: [value.get(part) for value in values] for part in parts}
+        by_key = {}
+        for part in sorted(set().union(*values)):
+            by_key[part] = [value.get(part) for value in values]
     for part, part_values in by_key.items():
         texts = dict.fromkeys(setting_text(value, f"{part}.") for value in part_values)
         if len(texts) > 1:
             short = [truncated(text, LONGEST) for text in texts]
-            yield f"{part} ({', '.join(short[:4])}{', …' if len(short) > 4 else ''})"
+            if len(short) > 4:
+                short[4:] = ["…"]
+            yield f"{part} ({', '.join(short)})"
 
 
 def setting_text(value: Any, prefix: str = "") -> str:
@@ -251,11 +287,49 @@ def setting_text(value: Any, prefix: str = "") -> str:
     >>> setting_text({"task.shots.n": 1, "task.shots.within": ["source"]}, "task.shots.")
     '{n: 1, within: [source]}'
     """
+    if value is None:
+        return "null"
     if isinstance(value, dict):
-        inner = [f"{key.removeprefix(prefix)}: {setting_text(part)}" for key, part in value.items()]
-        return f"{{{', '.join(inner)}}}"
+        parts = [f"{key.removeprefix(prefix)}: {setting_text(part)}" for key, part in value.items()]
+        return f"{{{', '.join(parts)}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(setting_text, value))}]"
     if isinstance(value, bool):
         return str(value).lower()
-    return "null" if value is None else str(value)
+    return str(value)
+
+
+SHOTS = "task.shots"
+
+
+def distinguishing(first: Variant, second: Variant) -> list[str]:
+    """Return the keys of settings that distinguish two runs in a table."""
+    keys = []
+    for key in changed(first, second):
+        parts = unequal_keys(_section_texts(key, first), _section_texts(key, second))
+        for part in parts or [key]:
+            if setting(first, part) != setting(second, part):
+                keys.append(part)
+    return keys
+
+
+def _section_texts(key: str, run: Variant) -> dict[str, str]:
+    return {part: setting_text(value) for part, value in _section(key, run).items()}
+
+
+def _section(key: str, run: Variant) -> dict[str, Any]:
+    value = run.settings.get(key)
+    if isinstance(value, dict):
+        return value
+    if key == SHOTS and isinstance(value, int):
+        return {f"{key}.n": value}
+    return {}
+
+
+def setting(run: Variant, key: str) -> str:
+    """Return a run's value of a setting as text ("null" if not set)."""
+    section = section_of(key)
+    value = run.settings.get(key)
+    if key != section:
+        value = _section(section, run).get(key)
+    return setting_text(value, f"{key}.")

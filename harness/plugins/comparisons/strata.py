@@ -1,20 +1,25 @@
-"""Means over groups of equal weight, and statistical units that are merged."""
+"""Means over groups of equal weight, their differences, and statistical units that are merged."""
 
 from __future__ import annotations
 
-from math import inf, sqrt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum, inf, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.analysis.clustered import (
+    ROUNDING,
     Estimate,
     clustered_mean,
     clustered_means,
     informative_degrees,
     kish_size,
 )
+from harness.analysis.distributions import chi_squared_tail
+from harness.analysis.metrics import Interval
 
 # Clusters below which a group's own variance is too uncertain, and below which that of a group
 # whose clusters agree is (`mean_of_groups`).
@@ -60,12 +65,17 @@ def mean_of_groups(
         return Estimate(mean, n=n, n_clusters=n_clusters)
     single = np.array([estimate.n_clusters == 1 for estimate in strata])
     pooled = single[group]
-    strata.append(clustered_mean(means[single], (keys & 0xFFFFFFFF)[single[keys >> 32]]))
+    single_clusters = (keys & 0xFFFFFFFF)[single[keys >> 32]]
+    strata.append(clustered_mean(means[single], single_clusters))
     m = np.array([estimate.n_clusters or 1 for estimate in strata])
     degrees = np.array([estimate.degrees or 1 for estimate in strata])
     stratum = np.where(pooled, len(single), group)
-    influence = (values - np.where(pooled, mean, means[group])) / np.bincount(group)[group]
-    influence *= np.sqrt(m / np.maximum(m - 1, 1))[stratum] / len(single)
+    centre = np.where(pooled, mean, means[group])
+    sizes = np.bincount(group)[group]
+    weights = 1 / sizes
+    factor = np.sqrt(m / np.maximum(m - 1, 1))
+    influence = (values - centre) / sizes
+    influence *= factor[stratum] / len(single)
     term = merged(stratum, clusters)
     of_cluster = np.zeros(n_clusters, np.intp)
     of_cluster[clusters] = term
@@ -73,28 +83,47 @@ def mean_of_groups(
     v = np.bincount(of_cluster, squares)
     f = np.full(len(v), inf)
     np.minimum.at(f, term, degrees[stratum])
-    size = np.bincount(of_cluster)
     separate = np.bincount(term[first_value]) == 1  # neither merged nor the pooled single clusters
-    donor_degrees = np.where(separate & (size > 1), f, 0)
-    small = separate & (size < np.where(v > 0, FEWEST, SMALL_GROUP))
-    if donor_degrees.any() and small.any():
-        pooled = (v * size * donor_degrees).sum() / donor_degrees.sum()
-        borrowed = (pooled / size[small]).sum()
-        if borrowed > v[small].sum() * (1 + 1e-9):
-            v = np.append(v[~small], borrowed)
-            f = np.append(f[~small], donor_degrees.sum())
-    weights = 1 / np.bincount(group)[group]
-    free = v.sum() ** 2 / (v**2 / (f + 2)).sum() - 2 if v.any() else f.sum()
+    v, f = _with_borrowed(v, f, np.bincount(of_cluster), separate)
+    free = f.sum()
+    if v.any():
+        free = v.sum() ** 2 / (v**2 / (f + 2)).sum() - 2
+    largest = inf
+    if np.isin(values, (0, 1)).all():
+        largest = kish_size(np.arange(n), weights)
+    informative = informative_degrees(squares, np.zeros(1, np.intp))
     return Estimate(
         mean,
         stderr=sqrt(v.sum()),
         n=n,
         n_clusters=n_clusters,
         degrees=float(np.clip(free, f.min(), f.sum())),
-        informative=float(informative_degrees(squares, np.zeros(1, np.intp))[0]),
+        informative=float(informative[0]),
         kish=kish_size(clusters, weights),
-        largest=kish_size(np.arange(n), weights) if np.isin(values, (0, 1)).all() else inf,
+        largest=largest,
     )
+
+
+def _with_borrowed(
+    v: NDArray[Any], f: NDArray[Any], size: NDArray[np.integer], separate: NDArray[np.bool_]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return variances and degrees, those of small groups replaced by the pooled one if greater.
+
+    Args:
+        v: (g,) The variances of groups.
+        f: (g,) Their degrees of freedom.
+        size: (g,) Their numbers of clusters.
+        separate: (g,) Whether a group shares no cluster with another one.
+    """
+    donor_degrees = np.where(separate & (size > 1), f, 0)
+    small = separate & (size < np.where(v > 0, FEWEST, SMALL_GROUP))
+    if not (donor_degrees.any() and small.any()):
+        return v, f
+    pooled = (v * size * donor_degrees).sum() / donor_degrees.sum()
+    borrowed = (pooled / size[small]).sum()
+    if borrowed <= v[small].sum() * (1 + 1e-9):
+        return v, f
+    return np.append(v[~small], borrowed), np.append(f[~small], donor_degrees.sum())
 
 
 def merged(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
@@ -110,3 +139,60 @@ def merged(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
             np.minimum.at(lowest, units, unit)
             unit = lowest[units]
     return np.unique(unit, return_inverse=True)[1].astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Paired(Estimate):
+    """The mean difference of pairs, without a standard error if all differences are equal."""
+
+    n_more: int = 0  # pairs in which the first value is larger
+    limit: float = inf  # of a difference: 1 if all values are between 0 and 1
+
+    def difference_ci95(self, comparisons: int = 1) -> Interval | None:
+        """Return the t interval of `clipped_ci95`, clipped to the differences that are possible."""
+        return self.clipped_ci95(-self.limit, self.limit, comparisons)
+
+
+def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
+    """Return the mean of ``first`` minus ``second`` and its standard error for a paired t test."""
+    values = np.array([*zip(first, second, strict=True)], np.float64).reshape(-1, 2)
+    differences = values[:, 0] - values[:, 1]
+    mean = clustered_mean(differences, np.arange(len(differences)))
+    # Rounding errors grow with the values, which may exceed 1.
+    rounding = ROUNDING * max(1.0, float(np.abs(values).max(initial=0.0)))
+    stderr = mean.stderr
+    if stderr is not None and stderr <= rounding:
+        stderr = None
+    limit = inf
+    if ((values >= 0) & (values <= 1)).all():
+        limit = 1.0
+    return Paired(
+        mean.mean,
+        stderr,
+        stderr,
+        mean.n,
+        mean.n_clusters,
+        mean.degrees,
+        n_more=int((differences > ROUNDING).sum()),
+        limit=limit,
+    )
+
+
+def compare_groups(values: Mapping[str, float], base: Mapping[str, float]) -> Paired:
+    """Return a variant's mean difference from its baseline over their common groups."""
+    common = [name for name in base if name in values]
+    return paired([values[name] for name in common], [base[name] for name in common])
+
+
+def heterogeneity(effects: Sequence[float], stderrs: Sequence[float]) -> float | None:
+    """Return the p value of the hypothesis that all effects are equal, or None for fewer than two.
+
+    The statistic is Cochran's Q (1954, "The Combination of Estimates from Different Experiments").
+    """
+    if len(effects) < 2:
+        return None
+    weights = [1 / error**2 for error in stderrs]
+    weighted = list(zip(weights, effects, strict=True))
+    mean = fsum(weight * effect for weight, effect in weighted) / fsum(weights)
+    q = fsum(weight * (effect - mean) ** 2 for weight, effect in weighted)
+    return chi_squared_tail(len(effects) - 1, q)

@@ -69,30 +69,38 @@ class Suite(Struct, frozen=True, kw_only=True):
 def suite_of(runs: Sequence[Run]) -> Suite:
     """Compare models over the tasks of their runs."""
     table = cross_table(runs, {}, TableOptions(rows="", columns=""))
-    started = {variant.name: (variant, attempts) for variant, attempts in runs if len(attempts)}
-    rows = [
-        {started[name][0].metrics.task: started[name] for name in row.runs} for row in table.rows
-    ]
+    started: dict[str, Run] = {}
+    datasets = {}
+    failures = {}
+    cautions = []
+    for variant, attempts in runs:
+        metrics = variant.metrics
+        cautions += [f"{variant.name}: {caution}" for caution in metrics.cautions]
+        dataset = variant.settings.get("task.dataset")
+        datasets[metrics.task] = dataset
+        if not len(attempts):
+            continue
+        started[variant.name] = variant, attempts
+        counts = {str(outcome): n for outcome, n in metrics.outcomes.items() if n}
+        counts.pop("ok", None)
+        if counts:
+            failures[variant.name] = counts
+    rows = []
+    for row in table.rows:
+        of_row = [started[name] for name in row.runs]
+        rows.append({run[0].metrics.task: run for run in of_row})
     comparisons, notes = _comparisons(table.tasks, rows)
     ranked_tasks, ranks, draws = _ranks(table.tasks, rows)
-    names = {variant.metrics.task: variant.settings.get("task.dataset") for variant, _ in runs}
     return Suite(
         table=table,
-        datasets={task: name for task, name in names.items() if isinstance(name, str)},
-        failures={
-            name: bad
-            for name, (variant, _) in started.items()
-            if (bad := {str(k): n for k, n in variant.metrics.outcomes.items() if n and k != "ok"})
-        },
+        datasets={task: name for task, name in datasets.items() if isinstance(name, str)},
+        failures=failures,
         comparisons=comparisons,
         correlations=list(_correlations(table)),
         ranks=ranks,
         ranked=ranked_tasks,
         draws=draws,
-        notes=[
-            *notes,
-            *(f"{v.name}: {caution}" for v, _ in runs for caution in v.metrics.cautions),
-        ],
+        notes=[*notes, *cautions],
     )
 
 
@@ -105,35 +113,35 @@ def _comparisons(
         places = [place for place, row in enumerate(rows) if task in row]
         if len(places) < 2 or places[0] != 0:
             continue
+        runs = [rows[place][task] for place in places]
         try:
-            compared = compare_runs(
-                [rows[row_index][task] for row_index in places], ComparisonOptions(score="")
-            )
+            compared = compare_runs(runs, ComparisonOptions(score=""))
         except RunConflict as error:
             notes.append(f"{task} is not compared: {error}")
             continue
-        comparisons += [
-            BenchmarkComparison(
-                row=row_index, task=task, score=compared.asked.score, comparison=c.overall
-            )
-            for row_index, c in zip(places[1:], compared.others, strict=True)
-            if c.overall.n
-        ]
-    holm = adjusted([benchmark.comparison for benchmark in comparisons])
-    both = [
-        replace(benchmark, comparison=c) for benchmark, c in zip(comparisons, holm, strict=True)
-    ]
-    return sorted(both, key=lambda benchmark: benchmark.row), notes
+        score = compared.asked.score
+        for place, against in zip(places[1:], compared.others, strict=True):
+            overall = against.overall
+            if overall.n:
+                benchmark = BenchmarkComparison(
+                    row=place, task=task, score=score, comparison=overall
+                )
+                comparisons.append(benchmark)
+    with_p_values = adjusted([benchmark.comparison for benchmark in comparisons])
+    for place, comparison in enumerate(with_p_values):
+        comparisons[place] = replace(comparisons[place], comparison=comparison)
+    return sorted(comparisons, key=lambda benchmark: benchmark.row), notes
 
 
 def _correlations(table: CrossTable) -> Iterator[Tau]:
     for first, second in combinations(range(len(table.figures)), 2):
-        cells = [(row.cells[first], row.cells[second]) for row in table.rows]
-        correlation = rank_correlation(
-            (first_cell.mean, second_cell.mean)
-            for first_cell, second_cell in cells
-            if first_cell and second_cell
-        )
+        values = []
+        for row in table.rows:
+            first_cell = row.cells[first]
+            second_cell = row.cells[second]
+            if first_cell is not None and second_cell is not None:
+                values.append((first_cell.mean, second_cell.mean))
+        correlation = rank_correlation(values)
         if correlation.n_runs >= FEWEST_MODELS:
             yield Tau(first=first, second=second, **asdict(correlation))
 
@@ -146,14 +154,16 @@ def _ranks(
     if len(places) < 2:
         return [], [], 0
     benchmarks = {}
+    n_clusters = []
     for task in tasks:
         with suppress(RunConflict):  # different measures
-            totals, sizes = _cluster_totals([rows[row_index][task] for row_index in places])
+            totals, sizes = _cluster_totals([rows[place][task] for place in places])
             if len(sizes) > 1:  # otherwise, the uncertainty of the ranks is unknown
                 benchmarks[task] = totals, sizes
+                n_clusters.append(len(sizes))
     if len(benchmarks) < 2:
         return [], [], 0
-    work = sum(len(sizes) for _, sizes in benchmarks.values()) * len(places)
+    work = sum(n_clusters) * len(places)
     draws = max(MIN_DRAWS, min(DRAWS, MAX_WORK // work))
     random = np.random.default_rng(SEED)
     total = np.zeros((draws + 1, len(places)))
@@ -162,23 +172,30 @@ def _ranks(
         for _ in range(draws):
             drawn = random.integers(len(sizes), size=len(sizes))
             means.append(totals[drawn].sum(axis=0) / sizes[drawn].sum())
-        # Sums in a different order differ in the last bits, which should not decide a rank.
-        rounded = np.round(np.stack(means), 12)
-        for place in range(len(places)):  # runs that tie share their mean rank
-            ahead = np.sign(rounded - rounded[:, [place]]).sum(axis=1)
-            total[:, place] += (ahead + len(places) + 1) / 2
+        total += _ranks_of_draws(np.stack(means))
     observed, *boot = total / len(benchmarks)
     low, high = np.percentile(boot, [2.5, 97.5], axis=0)
-    enough = min(len(sizes) for _, sizes in benchmarks.values()) >= FEWEST_PROMPTS
-    average_ranks = [
-        AverageRank(
-            row=row_index,
-            rank=float(observed[n]),
-            ci95=(float(low[n]), float(high[n])) if enough and low[n] < high[n] else None,
-        )
-        for n, row_index in enumerate(places)
-    ]
+    enough = min(n_clusters) >= FEWEST_PROMPTS
+    average_ranks = []
+    for number, place in enumerate(places):
+        ci95 = None
+        if enough and low[number] < high[number]:
+            ci95 = (float(low[number]), float(high[number]))
+        rank = float(observed[number])
+        average_ranks.append(AverageRank(row=place, rank=rank, ci95=ci95))
     return list(benchmarks), average_ranks, draws
+
+
+def _ranks_of_draws(means: Floats) -> Floats:
+    """Return the runs' ranks in each draw, (draws, runs). Runs that tie share their mean rank."""
+    # Sums in a different order differ in the last bits, which should not decide a rank.
+    rounded = np.round(means, 12)
+    _, n = rounded.shape
+    ranks = np.zeros(rounded.shape)
+    for place in range(n):
+        ahead = np.sign(rounded - rounded[:, [place]]).sum(axis=1)
+        ranks[:, place] = (ahead + n + 1) / 2
+    return ranks
 
 
 def _cluster_totals(runs: Sequence[Run]) -> tuple[Floats, NDArray[np.integer]]:
@@ -186,11 +203,13 @@ def _cluster_totals(runs: Sequence[Run]) -> tuple[Floats, NDArray[np.integer]]:
     runs, _, score = scored_runs(runs, "", None)
     weight = runs[0][0].weight(score)
     first, *others = (attempts for _, attempts in runs)
-    pairs = [pair(first, other, score=score, weight=weight).linearised() for other in others]
+    pairs = []
+    for table in others:
+        paired = pair(first, table, score=score, weight=weight)
+        pairs.append(paired.linearised())
     digests = reduce(np.intersect1d, (paired.digest for paired in pairs))
-    row_positions = [np.searchsorted(paired.digest, digests) for paired in pairs]
-    seconds = (paired.second[rows] for paired, rows in zip(pairs, row_positions, strict=True))
-    _, cluster = np.unique(pairs[0].cluster[row_positions[0]], return_inverse=True)
-    values = [pairs[0].first[row_positions[0]], *seconds]
+    common = [paired.take(np.searchsorted(paired.digest, digests)) for paired in pairs]
+    _, cluster = np.unique(common[0].cluster, return_inverse=True)
+    values = [common[0].first, *(paired.second for paired in common)]
     totals = [np.bincount(cluster, weights=column).astype(np.float64) for column in values]
     return np.stack(totals, axis=1), np.bincount(cluster)

@@ -54,12 +54,13 @@ def ablation(
             sample; '' for the prompt (default: the prompt; for a task with claims, --over).
     """
     settings = Settings()
-    folders = variants_named(name, settings)
     prefix = run_name(run_path(settings.runs_dir, name).name, "?").removesuffix("?")
-    runs = [
-        read_run(run_folder, run_folder.name.removeprefix(prefix), grouped=True, score=score)
-        for run_folder in folders
-    ]
+    folders = {}
+    runs = []
+    for run_folder in variants_named(name, settings):
+        variant_name = run_folder.name.removeprefix(prefix)
+        folders[variant_name] = run_folder
+        runs.append(read_run(run_folder, variant_name, grouped=True, score=score))
     display = runs[0][0].display
     if display.missing:
         say(f"No claims: {display.missing}")
@@ -68,10 +69,8 @@ def ablation(
     options = AblationOptions(baseline=baseline, over=over, cluster=cluster, by=by)
     result = ablate(runs, options)
     if by:
-        [folder] = (
-            run_folder for run_folder in folders if run_folder.name == prefix + result.baseline
-        )
-        result = ablate(runs, replace(options, member=_members(folder, result.over, by)))
+        member = _members(folders[result.baseline], result.over, by)
+        result = ablate(runs, replace(options, member=member))
     variants = [variant for variant, _ in runs]
     show(ablation_document(findings(variants, result)), form)
 
@@ -123,7 +122,8 @@ def matrix(
     for task, task_folders in of_task.items():
         read_runs = list(map(read_run, task_folders))
         pairs = pair_matrix(read_runs, score, round_=round_, cluster=cluster)
-        rankings = judged = None
+        rankings = None
+        judged = None
         if by and not all(by in table.labels() for _, table in read_runs):
             tables = {variant.name: table for variant, table in read_runs}
             judged = _judged(task_folders, tables, by, round_, pairs.score)
@@ -132,7 +132,10 @@ def matrix(
                 read_runs, score, by, judged=judged, external=scores, round_=round_
             )
         documents[task] = matrix_document(pairs, rankings)
-    show(_joined(documents) if len(documents) > 1 else documents.popitem()[1], form)
+    if len(documents) > 1:
+        show(_joined(documents), form)
+    else:
+        show(documents.popitem()[1], form)
 
 
 def _judged(
@@ -143,26 +146,30 @@ def _judged(
     score: str,
 ) -> JudgedTables:
     """Return one judge's verdicts on constraints in all runs: ``score``'s judge or the only one."""
-    judges = [judges_with_verdicts(folder.attempts, of_criteria=True) for folder in folders]
-    common = [judge for judge in judges[0] if all(judge in run_judges for run_judges in judges)]
+    common, *others = (
+        judges_with_verdicts(folder.attempts, of_criteria=True) for folder in folders
+    )
+    for judges in others:
+        common = [judge for judge in common if judge in judges]
     if not common:
         refuse_unknown_label("--by", by, tables)
     judge = score.partition(".")[0]
     if judge not in common:
         if len(common) > 1:
             problem = f"--by {by}: several judges report constraints: {', '.join(common)}."
-            raise ConfigError(
-                problem, f"Select the score of one judge: --score {common[0]}.strict."
-            )
+            remedy = f"Select the score of one judge: --score {common[0]}.strict."
+            raise ConfigError(problem, remedy)
         judge = common[0]
-    judged_tables = {
-        folder.name: read_judged(AttemptIndex(folder.attempts), judge, round_) for folder in folders
-    }
-    others = [label for table in tables.values() for label in table.labels()]
-    refuse_unknown_label(
-        "--by", by, {name: table for name, (table, _) in judged_tables.items()}, others
-    )
-    return JudgedTables(judge, list(judged_tables.values()))
+    judged = []
+    judged_tables = {}
+    labels: list[str] = []  # of the instances, to suggest
+    for folder in folders:
+        verdicts, without = read_judged(AttemptIndex(folder.attempts), judge, round_)
+        judged.append((verdicts, without))
+        judged_tables[folder.name] = verdicts
+        labels += tables[folder.name].labels()
+    refuse_unknown_label("--by", by, judged_tables, labels)
+    return JudgedTables(judge, judged)
 
 
 def table(
@@ -190,25 +197,28 @@ def table(
     """
     folders = runs_named(runs, Settings())
     read_runs = list(map(read_run, folders))
-    is_custom = (rows, columns, round_) != (None, None, None) or score
-    if intervals:
-        if is_custom:
-            problem = "--intervals is a table of its own."
-            raise ConfigError(problem, "Leave out --rows, --columns, --score and --round.")
-        show(suite_document(suite_of(read_runs)), form)
-        return
+    scores = score or []
+    is_custom = (rows, columns, round_) != (None, None, None) or bool(scores)
+    if intervals and is_custom:
+        problem = "--intervals is a table of its own."
+        raise ConfigError(problem, "Leave out --rows, --columns, --score and --round.")
     tasks = {variant.metrics.task: variant.display.table for variant, _ in read_runs}
-    tables = {name: table for name, table in tasks.items() if table is not None}
-    figures = {figure.score for paper_table in tables.values() for figure in paper_table.figures}
-    if not figures.union(score or ()).isdisjoint((TOKENS, MILLISECONDS)):
-        pairs = zip(folders, read_runs, strict=True)
-        read_runs = [(variant, with_call_scores(folder.attempts)) for folder, (variant, _) in pairs]
-    forms = {(paper_table.rows, paper_table.columns) for paper_table in tables.values()}
-    same_layout = len(tables) == len(tasks) and len(forms) == 1
-    if len(tasks) > 1 and not same_layout and not is_custom:
+    tables = {}
+    layouts = set()
+    used = set(scores)
+    for task, paper_table in tasks.items():
+        if paper_table is not None:
+            tables[task] = paper_table
+            layouts.add((paper_table.rows, paper_table.columns))
+            used.update(figure.score for figure in paper_table.figures)
+    same_layout = len(tables) == len(tasks) and len(layouts) == 1
+    if intervals or (len(tasks) > 1 and not same_layout and not is_custom):
         show(suite_document(suite_of(read_runs)), form)
         return
-    options = TableOptions(rows=rows, columns=columns, scores=score or [], round=round_)
+    if used & {TOKENS, MILLISECONDS}:
+        for place, folder in enumerate(folders):
+            read_runs[place] = read_runs[place][0], with_call_scores(folder.attempts)
+    options = TableOptions(rows=rows, columns=columns, scores=scores, round=round_)
     results = cross_table(read_runs, tables, options)
     show(cross_table_document(results), form)
     if results.hint and form == "table":

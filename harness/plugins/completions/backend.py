@@ -82,27 +82,26 @@ class OpenAICompletionsBackend(OpenAIBackend):
 
     def dialect(self, preset: ProviderPreset) -> ProviderPreset:
         """Return the preset for the Completions API, which rejects newer parameters."""
-        constraints = {
-            k: d for k, d in preset.constraints.items() if not d.startswith("response_format")
-        }
+        constraints = {}
+        for kind, dialect in preset.constraints.items():
+            if not dialect.startswith("response_format"):
+                constraints[kind] = dialect
         return replace(preset, max_tokens="max_tokens", constraints=constraints)
 
     def body(self, request: Request) -> Mapping[str, Any]:
         if request.loglikelihoods:
             return {**self.parameters(request), **loglikelihoods.body(request)}
-        n_logprobs = request.decoding.logprobs
-        likeliest = {} if n_logprobs is None else {"logprobs": n_logprobs}
-        return {"prompt": _prompt(request), **likeliest, **self.parameters(request)}
+        body: dict[str, Any] = {"prompt": _prompt(request)}
+        if request.decoding.logprobs is not None:
+            body["logprobs"] = request.decoding.logprobs
+        return body | self.parameters(request)
 
     def answer(
         self, choices: Sequence[CompletionChoice], request: Request
     ) -> tuple[str, str, str | None]:
         if not request.loglikelihoods:
             return super().answer(choices, request)
-        ordered = sorted(
-            choices, key=lambda choice: choice.index if isinstance(choice.index, int) else 0
-        )
-        echoes = [choice.logprobs for choice in ordered]
+        echoes = [choice.logprobs for choice in sorted(choices, key=_place)]
         if request.window:
             return loglikelihoods.logprobs(echoes), "stop", None
         return loglikelihoods.read(request, echoes), "stop", None
@@ -112,8 +111,9 @@ class OpenAICompletionsBackend(OpenAIBackend):
         if self._joint is not None and _joins(request):
             return await self._joint(encode(self._shared(request)), request)
         if not request.window:
-            several = request.loglikelihoods and len(request.continuations) > 1
-            return await (self._scored(request) if several else super().generate(request))
+            if request.loglikelihoods and len(request.continuations) > 1:
+                return await self._scored(request)
+            return await super().generate(request)
         [(prefix, text)] = request.continuations
         before = await self._tokens(prefix, request.model)
         tokens = await self._tokens(text, request.model)
@@ -145,17 +145,19 @@ class OpenAICompletionsBackend(OpenAIBackend):
                 raise refused or error from None
             self._takes_lists = False
             refused = None
-        usages = [reply.usage for reply in replies if reply.usage is not None]
-        return structs.replace(
-            replies[0],
-            text=loglikelihoods.joined([reply.text for reply in replies]),
-            usage=sum(usages, Usage()) if len(usages) == len(replies) else None,
-        )
+        texts = []
+        usage: Usage | None = Usage()
+        for reply in replies:
+            texts.append(reply.text)
+            if usage is not None:
+                usage = None if reply.usage is None else usage + reply.usage
+        return structs.replace(replies[0], text=loglikelihoods.joined(texts), usage=usage)
 
     def _shared(self, request: Request) -> dict[str, Any]:
         """Return the body without the prompt and, at temperature 0, without the seed."""
-        greedy = request.decoding.temperature == 0
-        return self.parameters(structs.replace(request, seed=None) if greedy else request)
+        if request.decoding.temperature == 0:
+            request = structs.replace(request, seed=None)
+        return self.parameters(request)
 
     async def _together(self, requests: Sequence[Request]) -> list[Reply | CallError]:
         """Send several prompts with one request, and return the outcome of each.
@@ -170,10 +172,12 @@ class OpenAICompletionsBackend(OpenAIBackend):
             replies = self.replies(content, requests)
         except UNREADABLE as error:
             raise self.client.malformed(content, error) from None
-        return [
-            reply if isinstance(reply, CallError) else self.client.masked(reply)
-            for reply in replies
-        ]
+        outcomes: list[Reply | CallError] = []
+        for reply in replies:
+            if not isinstance(reply, CallError):
+                reply = self.client.masked(reply)
+            outcomes.append(reply)
+        return outcomes
 
     async def _tokens(self, text: str, model: str) -> list[int]:
         """Return the ids of a text's tokens, from vLLM's endpoint ``/tokenize``."""
@@ -188,6 +192,10 @@ class OpenAICompletionsBackend(OpenAIBackend):
         if not isinstance(choice.text, str):
             raise ValueError("a choice has no text")
         return choice.text, bodies.finish(choice.finish_reason), None
+
+
+def _place(choice: CompletionChoice) -> int:
+    return choice.index if isinstance(choice.index, int) else 0
 
 
 def _prompt(request: Request) -> str:

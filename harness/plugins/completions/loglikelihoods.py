@@ -16,6 +16,11 @@ from harness.records import Request
 
 BROKEN = "\ufffd"  # stands for a part of a character that several tokens share
 
+_NO_CONTEXT = (
+    "The server gives no log-probability for the first token of a text without context.",
+    "Set task.prefix_token to the model's first or last token, such as '<|endoftext|>'.",
+)
+
 
 def body(request: Request) -> Mapping[str, Any]:
     """Return the fields of a request for log-likelihoods, apart from the model."""
@@ -38,15 +43,17 @@ def read(request: Request, echoes: Sequence[object]) -> str:
     pairs = request.continuations
     if len(echoes) != len(pairs):
         raise ValueError(f"{len(echoes)} choices for {len(pairs)} texts")
-    sums = [
-        _sum(*pair, msgspec.convert(echo, _Echo)) for pair, echo in zip(pairs, echoes, strict=True)
-    ]
+    sums = []
+    for (context, continuation), echo in zip(pairs, echoes, strict=True):
+        sums.append(_sum(context, continuation, msgspec.convert(echo, _Echo)))
     return msgspec.json.encode(sums).decode()
 
 
 def joined(texts: Sequence[str]) -> str:
     """Return the text of one reply with the answers of several, which are texts from `read`."""
-    answers = [answer for text in texts for answer in msgspec.json.decode(text)]
+    answers: list[object] = []
+    for text in texts:
+        answers += msgspec.json.decode(text)
     return msgspec.json.encode(answers).decode()
 
 
@@ -109,17 +116,15 @@ def summed(pairs: Sequence[tuple[float, float] | None]) -> tuple[float, bool, in
     Raises:
         RequestRejected: If ``pairs`` contains None.
     """
-    complete = [pair for pair in pairs if pair is not None]
-    if len(complete) < len(pairs):
-        raise RequestRejected(
-            "The server gives no log-probability for the first token of a text without context.",
-            "Set task.prefix_token to the model's first or last token, such as '<|endoftext|>'.",
-        )
-    return (
-        sum(logprob for logprob, _ in complete),
-        all(logprob == best for logprob, best in complete),
-        len(complete),
-    )
+    total = 0.0
+    greedy = True
+    for pair in pairs:
+        if pair is None:
+            raise RequestRejected(*_NO_CONTEXT)
+        logprob, likeliest = pair
+        total += logprob
+        greedy = greedy and logprob == likeliest
+    return total, greedy, len(pairs)
 
 
 def _no_token(continuation: str) -> RequestRejected:
@@ -152,12 +157,14 @@ def total(text: str, counts: Sequence[int]) -> str:
     Raises:
         RequestRejected: If a scored token has no log-probability.
     """
-    logprobs_ = msgspec.json.decode(text, type=list[list[float | None]])
-    scored = [window[-n:] for window, n in zip(logprobs_, counts, strict=False)]
-    sums = [sum(logprob for logprob in window if logprob is not None) for window in scored]
-    if [len(window) for window in scored] != list(counts) or any(
-        None in window for window in scored
-    ):
+    windows_ = msgspec.json.decode(text, type=list[list[float | None]])
+    complete = len(windows_) >= len(counts)
+    sums = []
+    for window, n in zip(windows_, counts, strict=False):
+        scored = [logprob for logprob in window[-n:] if logprob is not None]
+        complete = complete and len(scored) == n
+        sums.append(sum(scored))
+    if not complete:
         raise RequestRejected("The server does not return a log-probability for each token.")
     return msgspec.json.encode([(sum(sums), False)]).decode()
 
@@ -187,13 +194,12 @@ def _sum(context: str, continuation: str, echo: _Echo) -> tuple[float, bool, int
     first = _first(tokens, text, start)
     if first == len(tokens):
         raise _no_token(continuation)
+    pairs: list[tuple[float, float] | None] = []
     scored = zip(echo.token_logprobs[first:-1], echo.top_logprobs[first:-1], strict=True)
-    return summed(
-        [
-            logprob if logprob is None else (logprob, max(top.values()) if top else inf)
-            for logprob, top in scored
-        ]
-    )
+    for logprob, top in scored:
+        likeliest = max(top.values()) if top else inf
+        pairs.append(None if logprob is None else (logprob, likeliest))
+    return summed(pairs)
 
 
 def _first(tokens: Sequence[str], text: str, start: int) -> int:
@@ -225,11 +231,13 @@ def _first(tokens: Sequence[str], text: str, start: int) -> int:
         end = next((end for end in ends if text.endswith(token, 0, max(0, end))), None)
         if end is None or end < start <= position != end:
             break
-        first = number + 1 if largest and end >= start else first
+        if largest and end >= start:
+            first = number + 1
         position = end - len(token)
         fewest = 0
         largest = 0
-        first = number if position >= start else first
+        if position >= start:
+            first = number
     else:
         if position <= start and not largest:
             return first

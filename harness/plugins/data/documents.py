@@ -59,12 +59,14 @@ class CriteriaDescription:
         for groups_of_task, criteria in tasks:
             for name, group in groups_of_task.items():
                 labels[name][group] += 1
-            groups = [criterion.groups.get(label, NONE) for criterion in criteria]
+            groups = []
+            for criterion in criteria:
+                groups.append(criterion.groups.get(label, NONE))
+                texts[criterion.text] += 1
             by_count[len(criteria)] += 1
             groups_by_count[len(criteria)].update(groups)
             by_group.update(set(groups))
             pairs.update(combinations(sorted(set(groups)), 2))
-            texts.update(criterion.text for criterion in criteria)
         openings = Counter[str]()
         anywhere = Counter[str]()
         for text, n in texts.items():
@@ -80,17 +82,16 @@ class CriteriaDescription:
         self.tasks_by_count = dict(sorted(by_count.items()))  # by number of criteria
         self.groups = _falling(counts)  # criteria by group of the label (figure 2a)
         self.tasks_by_group = _falling(by_group)
-        self.groups_by_count = {  # by a task's number of criteria (figure 11)
-            n: _falling(groups_by_count[n]) for n in self.tasks_by_count
-        }
+        # By a task's number of criteria (figure 11).
+        self.groups_by_count = {n: _falling(groups_by_count[n]) for n in self.tasks_by_count}
         self.repeated = dict(sorted(Counter(texts.values()).items()))  # texts that occur once, …
         self.verbs = _falling(anywhere)  # criteria that contain each verb (figure 4b)
         self.openings = _falling(openings)  # criteria that begin with each verb
         self.together: list[Together] = []  # every two groups (figure 3)
-        for both in combinations(sorted(by_group), 2):
-            first, second = (by_group[group] for group in both)
-            n = pairs[both]
-            self.together.append(Together(*both, n, pmi(n, first, second, self.n_tasks)))
+        for first, second in combinations(sorted(by_group), 2):
+            n = pairs[first, second]
+            value = pmi(n, by_group[first], by_group[second], self.n_tasks)
+            self.together.append(Together(first, second, n, value))
         self.labels = {name: _falling(groups) for name, groups in labels.items()}  # tasks
 
 
@@ -140,18 +141,14 @@ MOST_ROWS = 20  # maximum rows in the tables on criteria; JSON has all
 def data_document(task: str, tables: Sequence[DataTable]) -> TableDocument:
     """Build the document on a task's data set."""
     parts: list[Table | Note] = []
+    data = []
     for data_table in tables:
-        columns = [
-            Column(name, digits=2, text=not place) for place, name in enumerate(data_table.columns)
-        ]
-        parts += [
-            table(columns, data_table.rows),
-            *([Note(data_table.source)] if data_table.source else ()),
-        ]
-    data = [
-        {"source": data_table.source, "columns": data_table.columns, "rows": data_table.rows}
-        for data_table in tables
-    ]
+        names = data_table.columns
+        columns = [Column(name, digits=2, text=not place) for place, name in enumerate(names)]
+        parts.append(table(columns, data_table.rows))
+        if data_table.source:
+            parts.append(Note(data_table.source))
+        data.append({"source": data_table.source, "columns": names, "rows": data_table.rows})
     return TableDocument(title=task, parts=parts, data=data)
 
 
@@ -160,35 +157,34 @@ def criteria_document(task: str, description: CriteriaDescription) -> TableDocum
     mean = "" if description.mean is None else f", {description.mean:.2f} a task"
     summary = f"{description.n_tasks:,} tasks, {description.n_criteria:,} criteria{mean}; "
     summary += f"{description.n_distinct:,} different ones"
-    groups = [
-        [name, n, _share(n, description.n_criteria), description.tasks_by_group[name]]
-        for name, n in description.groups.items()
-    ]
-    numbers = list(description.tasks_by_count)
-    counts = [["tasks", *description.tasks_by_count.values()]] + [
-        [group, *(description.groups_by_count[n].get(group, 0) for n in numbers)]
-        for group in description.groups
-    ]
+    counts_by_size = description.groups_by_count
+    counts: list[list[object]] = [["tasks", *description.tasks_by_count.values()]]
+    groups = []
+    for name, n in description.groups.items():
+        groups.append(
+            [name, n, _share(n, description.n_criteria), description.tasks_by_group[name]]
+        )
+        counts.append([name, *[by_group.get(name, 0) for by_group in counts_by_size.values()]])
     repeated = {f"{k} x": n for k, n in description.repeated.items()}
-    frequent = list(description.verbs.items())[:MOST_ROWS]
-    verbs = [[verb, description.openings.get(verb, 0), n] for verb, n in frequent]
     parts: list[Table | Note] = [
         Note(summary, ""),
         table((description.label, "criteria", "%", "tasks"), groups),
-        table(("number", *map(str, numbers)), counts),
+        table(("number", *map(str, counts_by_size)), counts),
         table(("occurs", "criteria", "%"), _frequent(repeated, description.n_distinct)),
-        *([table(("verb", "opening", "anywhere"), verbs)] if verbs else ()),
-        _together(description),
     ]
-    for label, tasks in description.labels.items():
-        parts.append(table((label, "tasks", "%"), _frequent(tasks, description.n_tasks)))
     note = (
         f"PMI: ln(p(a, b) / (p(a) p(b))), where p is a share of the {description.n_tasks:,} "
         "tasks, or -∞ if no task asks for both; above the diagonal, the number of tasks that ask "
         "for both."
     )
-    if verbs:
+    if description.verbs:
         note += " Verbs: base forms, and the criteria that begin with each or have it."
+        frequent = list(description.verbs.items())[:MOST_ROWS]
+        verbs = [[verb, description.openings.get(verb, 0), n] for verb, n in frequent]
+        parts.append(table(("verb", "opening", "anywhere"), verbs))
+    parts.append(_together(description))
+    for label, tasks in description.labels.items():
+        parts.append(table((label, "tasks", "%"), _frequent(tasks, description.n_tasks)))
     parts.append(Note(note))
     data = {"task": task, **msgspec.to_builtins(vars(description), str_keys=True)}
     return TableDocument(title=task, parts=parts, data=data)
@@ -199,18 +195,23 @@ def _together(description: CriteriaDescription) -> Table:
     pairs = {(pair.first, pair.second): pair for pair in description.together}
     rows = []
     for place, name in enumerate(groups):
-        pmi = [pairs[other_name, name].pmi for other_name in groups[:place]]
-        below = ["-∞" if value is None else f"{value:+.2f}" for value in pmi]
-        above = [pairs[name, other_name].n for other_name in groups[place + 1 :]]
-        rows.append([f"{place + 1} {name}", *below, "·", *above])
-    return table(["PMI", *(str(place + 1) for place in range(len(groups)))], rows)
+        row: list[object] = [f"{place + 1} {name}"]
+        for before in groups[:place]:
+            pmi = pairs[before, name].pmi
+            row.append("-∞" if pmi is None else f"{pmi:+.2f}")
+        row.append("·")
+        row += [pairs[name, after].n for after in groups[place + 1 :]]
+        rows.append(row)
+    numbers = [str(number) for number in range(1, len(groups) + 1)]
+    return table(["PMI", *numbers], rows)
 
 
 def _frequent(counts: Mapping[str, int], total: int) -> list[list[object]]:
     listed = list(counts.items())
-    first = listed[:MOST_ROWS]
     rest = listed[MOST_ROWS:]
-    rows: list[list[object]] = [[name or "(none)", n, _share(n, total)] for name, n in first]
+    rows: list[list[object]] = []
+    for name, n in listed[:MOST_ROWS]:
+        rows.append([name or "(none)", n, _share(n, total)])
     if rest:
         n = sum(count for _, count in rest)
         rows.append([f"{len(rest):,} others", n, _share(n, total)])

@@ -19,6 +19,7 @@ from filelock import FileLock, Timeout
 
 from harness.backends._http import certificates
 from harness.config.run_file import RunFile
+from harness.config.sections import JudgeSection
 from harness.config.settings import Settings, check_proxies, nltk_folders
 from harness.datasets.catalogue import DataSet, Original, Product, catalogue, data_set
 from harness.datasets.folder import content_sha256, installed, sha256
@@ -303,11 +304,14 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
     must keep its verdicts. Nothing is downloaded if HARNESS_FETCH is false.
     """
     settings = resources.settings
-    task_options = {
-        (run.task.name, run.task.options.get("dataset", "builtin")) for run in runs.values()
-    }
-    published = {pair for pair in task_options if pair[1] != "builtin"}
-    if judges := [judge for run in runs.values() for judge in run.judges]:
+    published = set()
+    judges: list[JudgeSection] = []
+    for run in runs.values():
+        judges += run.judges
+        option = run.task.options.get("dataset", "builtin")
+        if option != "builtin":
+            published.add((run.task.name, option))
+    if judges:
         fetch_prompts(published_prompts(judges), settings)
     if not published or not settings.fetch:
         return

@@ -134,11 +134,9 @@ def describe(
         description = CriteriaDescription(tasks, by, **options)
         show(criteria_document(task, description), form)
         if picture is not None:
-            texts = {
-                criterion.text: criterion.groups.get(by, "")
-                for _, criteria in tasks
-                for criterion in criteria
-            }
+            texts: dict[str, str] = {}
+            for _, criteria in tasks:
+                texts |= {criterion.text: criterion.groups.get(by, "") for criterion in criteria}
             Kind("figures").load("text_map")(picture, task, texts, by, embeddings)
             say(f"Map in {picture}")
     else:

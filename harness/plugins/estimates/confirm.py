@@ -78,8 +78,13 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
     or without a terminal. Runs that have begun are left out, unless they now have more samples or
     rounds.
     """
-    _say_unknown([model for job in jobs for model in _called_models(job)])
-    paid = [job for job in jobs if _is_paid(job) and not _confirmed(job)]
+    called: list[Model] = []
+    paid = []
+    for job in jobs:
+        called += _called_models(job)
+        if _is_paid(job) and not _confirmed(job):
+            paid.append(job)
+    _say_unknown(called)
     if not paid:
         return
     total = EstimateRange()
@@ -242,18 +247,28 @@ def _common(facts: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _totals(jobs: Sequence[Job], plans: Sequence[DryRun]) -> dict[str, str]:
-    answers = sum((plan.model.calls for plan in plans), EstimateRange())
-    judged = sum((plan.judge_calls for plan in plans), EstimateRange())
-    played = sum((plan.user.calls for plan in plans if plan.user), EstimateRange())
+    answers = EstimateRange()
+    judged = EstimateRange()
+    played = EstimateRange()
+    total: EstimateRange | None = EstimateRange()
+    models: list[Model] = []
+    caps = []
+    for job, plan in zip(jobs, plans, strict=True):
+        answers += plan.model.calls
+        judged += plan.judge_calls
+        if plan.user is not None:
+            played += plan.user.calls
+        cost = plan.total_usd
+        total = None if total is None or cost is None else total + cost
+        models += job.models
+        if job.run.budget_usd is not None:
+            caps.append(job.run.budget_usd)
     at_most = any(plan.at_most for plan in plans)
-    costs = [plan.total_usd for plan in plans if plan.total_usd is not None]
-    total = sum(costs, EstimateRange()) if len(costs) == len(plans) else None
     rows = {
         "all": f"{len(jobs):,} runs, one after another; a shared call is paid once",
         "calls to pay": _to_pay(answers, played, judged, at_most=at_most),
-        "cost": cost_text(total, [model for job in jobs for model in job.models]),
+        "cost": cost_text(total, models),
     }
-    caps = [cap for job in jobs if (cap := job.run.budget_usd) is not None]
     if len(caps) == len(jobs):
         rows["budget"] = f"{usd(max(caps))} for all: they end before they cost more"
     return rows

@@ -101,7 +101,7 @@ class CallEstimate:
         The prompt ``messages`` may grow by ``growth`` tokens. The reply has ``answer`` to
         ``max_tokens`` tokens. A ``joint`` call may be combined with the previous one.
         """
-        characters = sum(len(message.content) for message in messages)
+        characters = _characters(messages)
         fewest = 0.0 if joint else characters / CHARACTERS_PER_TOKEN[0]
         longest_prompt = characters / CHARACTERS_PER_TOKEN[1] + growth
         longest_prompt += PER_CALL + PER_MESSAGE * len(messages)
@@ -132,11 +132,12 @@ class CallEstimate:
         if beginning is None or beginning.cut is None or is_new:
             return EstimateRange()
         place, offset = beginning.cut
-        characters = sum(len(message.content) for message in messages[:place]) + offset
+        characters = _characters(messages[:place]) + offset
         bounds = []
         for ratio in CHARACTERS_PER_TOKEN:
             n = round(characters / ratio)
-            bounds.append(self._price.cost(Usage(n)) - self._price.cost(Usage(n, 0, n)))
+            usage = Usage(n, cached_input_tokens=n)
+            bounds.append(self._price.saved(usage))
         return EstimateRange(*bounds)
 
     def add_questions(self, questions: Sequence[Question], *, certain: bool, growth: float) -> None:
@@ -150,6 +151,10 @@ class CallEstimate:
 
 def _limit(max_tokens: int | None) -> float:
     return inf if max_tokens is None else max_tokens
+
+
+def _characters(messages: Sequence[Message]) -> int:
+    return sum(len(message.content) for message in messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,23 +295,23 @@ def estimate_waves(job: Job) -> EstimateRange | None:
     """Return how often a run waits for calls that are made later, or None if never."""
     later = job.model.later is not None
     judged_later = any(judge.model.later is not None for judge in job.judges)
-    if not (later or judged_later):
-        return None
     waves = later + judged_later  # in each round
-    rounds = job.run.rounds
+    if not waves:
+        return None
     turns = 1
     if overrides(job.task, Task.turns):
         turns = max((most_turns(job.task, instance) for instance in job.instances), default=1)
+    rounds = job.run.rounds
     most_rounds = max(turns, rounds.max)
-    return EstimateRange(
-        waves * (turns if rounds.stop_on_pass else most_rounds), waves * most_rounds
-    )
+    fewest_rounds = turns if rounds.stop_on_pass else most_rounds
+    return EstimateRange(waves * fewest_rounds, waves * most_rounds)
 
 
 def wave_hours(job: Job) -> int:
     """Return the longest time, in hours, that providers state for calls that are made later."""
     models = [job.model, *(judge.model for judge in job.judges)]
-    return max((model.later.hours for model in models if model.later is not None), default=0)
+    hours = [model.later.hours for model in models if model.later is not None]
+    return max(hours, default=0)
 
 
 def _add_judge_calls(
@@ -330,10 +335,10 @@ def _add_judge_calls(
     is_known = job.model.backend.cacheable and job.paraphraser is None
     for instance, unfinished in _by_instance(plan):
         messages = plan.opening(instance).messages
-        questions = [  # by turn
-            _questions(job.task, as_of(job.task, instance, ["…"] * turn), judges)
-            for turn in range(unfinished[0].turns)
-        ]
+        questions = []  # by turn
+        for turn in range(unfinished[0].turns):
+            turn_instance = as_of(job.task, instance, ["…"] * turn)
+            questions.append(_questions(job.task, turn_instance, judges))
         for sample in unfinished:
             for number in range(sample.round, max(sample.turns, rounds.max) + 1):
                 of_turn = questions[min(number, sample.turns) - 1]

@@ -81,6 +81,18 @@ class _Row(AttemptLine, kw_only=True, gc=False):
 
 
 # The columns after the scores: fields of an attempt or of its usage.
+# The columns before the groups. Simulated answers must not be mistaken for real ones.
+IDENTITY: Mapping[str, Kind] = {
+    "run": "VARCHAR",
+    "task": "VARCHAR",
+    "model": "VARCHAR",
+    "simulated": "BOOLEAN",
+    "instance": "VARCHAR",
+    "sample": "BIGINT",
+    "round": "BIGINT",
+}
+
+
 SCALARS: Mapping[str, Kind] = {
     **dict.fromkeys(("text", "reasoning", "feedback", "finish_reason", "call_id"), "VARCHAR"),
     **dict.fromkeys(Usage.__struct_fields__, "BIGINT"),
@@ -100,19 +112,21 @@ class ExportedRows:
     def __init__(self, runs: Sequence[ExportedRun], *, attempts: bool = False) -> None:
         self.runs = runs
         self._attempts = attempts
-        self._labels = dict.fromkeys(label for run in runs for label in run.index.attempts.labels())
-        self._scores = dict.fromkeys(name for run in runs for name in run.index.attempts.scores)
-        kinds = _field_kinds(row for run in runs for row in run.rows.values())
+        self._labels: dict[str, None] = {}  # in order, like scores
+        self._scores: dict[str, None] = {}
+        rows: list[Mapping[str, object]] = []
+        for run in runs:
+            self._labels |= dict.fromkeys(run.index.attempts.labels())
+            self._scores |= dict.fromkeys(run.index.attempts.scores)
+            rows += run.rows.values()
+        kinds = _field_kinds(rows)
         self._fields = {name: kind for name, kind in kinds.items() if name not in self._labels}
-        columns: list[tuple[str, Kind]] = [
-            *(("run", "VARCHAR"), ("task", "VARCHAR"), ("model", "VARCHAR")),
-            ("simulated", "BOOLEAN"),  # simulated answers must not be mistaken for real ones
-            *(("instance", "VARCHAR"), ("sample", "BIGINT"), ("round", "BIGINT")),
-            *[(name, "BOOLEAN") for name in ("is_last",) if attempts],
-            *[(f"group_{label}", "VARCHAR") for label in self._labels],
-            *[(f"field_{name}", kind) for name, kind in self._fields.items()],
-            *(("cluster", "VARCHAR"), ("outcome", "VARCHAR"), ("passed", "BOOLEAN")),
-        ]
+        columns: list[tuple[str, Kind]] = [*IDENTITY.items()]
+        if attempts:
+            columns.append(("is_last", "BOOLEAN"))
+        columns += [(f"group_{label}", "VARCHAR") for label in self._labels]
+        columns += [(f"field_{name}", kind) for name, kind in self._fields.items()]
+        columns += [("cluster", "VARCHAR"), ("outcome", "VARCHAR"), ("passed", "BOOLEAN")]
         for name in self._scores:
             columns += [(f"score_{name}", "DOUBLE"), (f"reason_{name}", "VARCHAR")]
         columns += [("details", "VARCHAR"), ("prompt", "VARCHAR"), *SCALARS.items()]
@@ -130,8 +144,11 @@ class ExportedRows:
         return cls(runs, attempts=attempts)
 
     def __len__(self) -> int:
-        tables = [run.index.attempts for run in self.runs]
-        return sum(len(t) if self._attempts else int(t.sample_starts().sum()) for t in tables)
+        n = 0
+        for run in self.runs:
+            table = run.index.attempts
+            n += len(table) if self._attempts else int(table.sample_starts().sum())
+        return n
 
     def __iter__(self) -> Iterator[list[Cell]]:
         """Yield the rows in order of run, instance, sample and round."""
@@ -139,26 +156,35 @@ class ExportedRows:
             manifest = run.manifest
             facts = [run.name, manifest.get("task", ""), manifest.get("model"), run.simulated]
             for rounds in run.read_samples(_Row):
-                *before, last = rounds
-                for line in before if self._attempts else ():
-                    yield [*facts, *self._cells(run, line, line.request, False)]
-                prompted = last if self._attempts else rounds[0]
-                yield [*facts, *self._cells(run, last, prompted.request, True)]
+                last = rounds[-1]
+                if not self._attempts:
+                    yield [*facts, *self._cells(run, last, rounds[0].request)]
+                    continue
+                for line in rounds:
+                    yield [*facts, *self._cells(run, line, line.request, line is last)]
 
     def _cells(
-        self, run: ExportedRun, line: _Row, request: _Request, is_last: bool
+        self, run: ExportedRun, line: _Row, request: _Request, is_last: bool | None = None
     ) -> Iterator[Cell]:
         yield from (line.instance, line.sample, line.round)
-        yield from [is_last] if self._attempts else ()
+        if is_last is not None:
+            yield is_last
         yield from map(line.groups.get, self._labels)
         row = run.rows.get(line.instance, {})
-        yield from (_field_cell(row.get(name), kind) for name, kind in self._fields.items())
+        for name, kind in self._fields.items():
+            yield _field_cell(row.get(name), kind)
         yield from (line.cluster, line.outcome, line.passed)
         for name in self._scores:
             score = line.scores.get(name)
-            yield None if score is None or score.value is None else float(score.value)
-            yield None if score is None else score.reason
-        details = {n: s.details for n, s in line.scores.items() if bytes(s.details) != b"{}"}
+            if score is None:
+                yield from (None, None)
+                continue
+            yield None if score.value is None else float(score.value)
+            yield score.reason
+        details = {}
+        for name, score in line.scores.items():
+            if bytes(score.details) != b"{}":
+                details[name] = score.details
         yield msgspec.json.encode(details).decode() if details else None
         yield bytes(request.messages).decode() or None
         for name in SCALARS:
@@ -190,14 +216,16 @@ def _common_kind(kinds: set[Kind]) -> Kind:
 
 
 def _field_cell(value: object, kind: Kind) -> Cell:
-    if value is None or isinstance(value, str):
-        return None if value is None else encodable(value)
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return encodable(value)
     if kind == "VARCHAR":
         return encodable(json.dumps(value, ensure_ascii=False, default=str))
     return float(value) if kind == "DOUBLE" else value  # type: ignore[arg-type, return-value]
 
 
-def _unused(name: str, used_names: Mapping[str, Kind]) -> str:
+def _unused(name: str, used_names: Iterable[str]) -> str:
     """Return the name, or a variant such as ``name_2`` if it is taken."""
     name = name.replace("\0", "\ufffd")
     lowered = {used.lower() for used in used_names}
@@ -270,8 +298,10 @@ def write_parquet(rows: ExportedRows, path: Path) -> None:
                     f"parquet, COMPRESSION zstd, ROW_GROUP_SIZE {min(MAX_ROWS, max(2048, group))})"
                 )
         except duckdb.Error as error:
+            reason = str(error).splitlines()[0][:200]
             full = os.strerror(errno.ENOSPC)
-            reason = full if full in str(error) else str(error).splitlines()[0][:200]
+            if full in str(error):
+                reason = full
             raise StoreFailed(f"Cannot write {path}: {reason}.", OUTPUT_REMEDY) from None
 
 

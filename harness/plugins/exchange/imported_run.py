@@ -26,7 +26,7 @@ from harness.analysis.metrics import to_json
 from harness.analysis.summary import measure
 from harness.config.run_file import RunFile
 from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict, StoreFailed, nearest
-from harness.records import CRASH_VERSION, LARGEST, SCHEMA_VERSION, Attempt, Score
+from harness.records import CRASH_VERSION, LARGEST, SCHEMA_VERSION, Attempt, Role, Score
 from harness.store.file_states import GROWING, KEY, RESULTS, SETTINGS, file_states, line_tag, sealed
 from harness.store.files import RUN_REMEDY, write_json, write_whole
 from harness.store.index import AttemptIndex
@@ -89,6 +89,13 @@ def number(value: Any, where: str) -> float | None:
     return float(value)
 
 
+def role(name: object) -> Role:
+    """Return the role of a message in another tool's file. An unknown one is the user's."""
+    if name == "system":
+        return "system"
+    return "assistant" if name == "assistant" else "user"
+
+
 @dataclass(frozen=True, slots=True)
 class FoundScore:
     """A score in an imported file. ``graded``: whether the file calls answers right or wrong."""
@@ -113,26 +120,29 @@ def judged(
     or, if there are none, of the scores with a value. Return the attempts with their scores, and
     the run's primary metric (None for the pass rate).
     """
-    values: dict[str, list[FoundScore]] = {}
+    measured: dict[str, list[FoundScore]] = {}  # the scores that have a value, by name
     for _, scores in rows:
         for name, imported in scores.items():
-            values.setdefault(name, []).extend([imported] if imported.value is not None else [])
-    if requested and requested not in values:
-        remedy = nearest(requested, values) or "It has no scores at all."
+            with_value = measured.setdefault(name, [])
+            if imported.value is not None:
+                with_value.append(imported)
+    if requested and requested not in measured:
+        remedy = nearest(requested, measured) or "It has no scores at all."
         raise ConfigError(f"--score: the file has no score {requested!r}.", remedy)
-    measured = [name for name, some in values.items() if some]
-    binary = {
-        name for name, some in values.items() if all(imported.value in (0, 1) for imported in some)
-    }
-    graded = {name for name, some in values.items() if all(imported.graded for imported in some)}
-    verdicts = [
-        name
-        for name in measured
-        if all(imported.graded or imported.value in (0, 1) for imported in values[name])
-        and (name == requested or name in graded or is_accuracy(name))
-    ]
-    names = verdicts or measured
-    deciding = requested or (headline if headline in names else next(iter(names), ""))
+    verdicts = []
+    binary = set()
+    for name, with_value in measured.items():
+        ungraded = [imported for imported in with_value if not imported.graded]
+        if all(imported.value in (0, 1) for imported in with_value):
+            binary.add(name)
+        elif any(imported.value not in (0, 1) for imported in ungraded):
+            continue
+        if with_value and (not ungraded or name == requested or is_accuracy(name)):
+            verdicts.append(name)
+    names = verdicts or [name for name, with_value in measured.items() if with_value]
+    deciding = requested
+    if not deciding and names:
+        deciding = headline if headline in names else names[0]
 
     def score(name: str, imported: FoundScore) -> Score:
         if imported.value is None:
@@ -148,14 +158,19 @@ def judged(
         attempt_scores = {name: score(name, imported) for name, imported in imported_scores.items()}
         passed = attempt_scores[deciding].passed if deciding in attempt_scores else None
         attempts.append((where, replace(attempt, scores=attempt_scores, passed=passed)))
-    rate = deciding not in values or (deciding in verdicts and deciding in binary)
-    return attempts, None if rate else deciding
+    if deciding not in measured or (deciding in verdicts and deciding in binary):
+        return attempts, None
+    return attempts, deciding
 
 
 def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> RunFile:
     """Return a run file for another tool's results, without ``decoding`` if that is invalid."""
-    tree: dict[str, Any] = {"task": {"name": task}, "samples": max(samples, 1), "seed": None}
-    tree["model"] = {"backend": IMPORTED, "name": model}
+    tree = {
+        "task": {"name": task},
+        "model": {"backend": IMPORTED, "name": model},
+        "samples": max(samples, 1),
+        "seed": None,
+    }
     try:
         return RunFile.model_validate(tree | {"decoding": dict(decoding)})
     except ValidationError:
@@ -175,8 +190,16 @@ def manifest(
     fingerprint = {"dataset_sha256": hashed}
     if len(data) <= MAX_PARTS:
         fingerprint |= {f"instance_sha256/{name}": value[:16] for name, value in data.items()}
-    entries = {"task": task, "model": model, "backend": IMPORTED, "simulated": False}
-    entries |= {"measure": measure, "variant": "", "fingerprint": fingerprint, "seed": None}
+    entries = {
+        "task": task,
+        "model": model,
+        "backend": IMPORTED,
+        "simulated": False,
+        "measure": measure,
+        "variant": "",
+        "fingerprint": fingerprint,
+        "seed": None,
+    }
     return entries | others
 
 

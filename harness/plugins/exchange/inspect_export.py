@@ -25,8 +25,19 @@ from harness.store.index import read_names
 SUFFIXES = (".eval", ".json")
 HARNESS = "harness"  # the key in the metadata of a log and of a sample that `harness import` reads
 VERDICT = "passed"  # the scorer with the harness's verdict, in addition to the task's
-STOP_REASONS = {"stop": "stop", "length": "max_tokens"}
-STOP_REASONS |= dict.fromkeys(("content_filter", "refusal"), "content_filter")
+STOP_REASONS = {
+    "stop": "stop",
+    "length": "max_tokens",
+    "content_filter": "content_filter",
+    "refusal": "content_filter",
+}
+# Decoding settings with Inspect's names.
+DECODING = {
+    "temperature": "temperature",
+    "max_tokens": "max_tokens",
+    "top_p": "top_p",
+    "stop": "stop_seqs",
+}
 
 # Keys of a manifest to export with a run; those about the machine are omitted.
 MANIFEST_KEYS = (
@@ -57,17 +68,20 @@ def write_inspect(run: ExportedRun, path: Path) -> None:
 
 
 def _sample(rounds: Sequence[Attempt], model: str, uuid: str) -> dict[str, Any]:
+    first = rounds[0]
     last = rounds[-1]
-    content: Any = last.text or ""
+    text = last.text or ""
+    content: Any = text
     if last.reasoning:
         reasoning = {"type": "reasoning", "reasoning": last.reasoning}
-        content = [reasoning, {"type": "text", "text": last.text or ""}]
+        content = [reasoning, {"type": "text", "text": text}]
     answer = {"role": "assistant", "content": content, "source": "generate", "model": model}
-    stop = STOP_REASONS.get(last.finish_reason or "", "unknown")
-    answered = last.text is not None
-    usages = [attempt.usage for attempt in rounds if attempt.usage is not None]
-    costs = [attempt.cost_usd for attempt in rounds]
-    cost = None if None in costs else math.fsum(cost or 0.0 for cost in costs)
+    messages: list[dict[str, Any]] = _conversation(rounds)
+    choices = []
+    if last.text is not None:
+        messages.append(answer)
+        stop = STOP_REASONS.get(last.finish_reason or "", "unknown")
+        choices.append({"message": answer, "stop_reason": stop})
     error = None
     if last.outcome == "error":  # a crash is a failed sample with a score
         message = last.error or "the call failed"
@@ -77,11 +91,11 @@ def _sample(rounds: Sequence[Attempt], model: str, uuid: str) -> dict[str, Any]:
         "epoch": last.sample + 1,
         "input": _prompt(rounds),
         "target": "",
-        "messages": [*_conversation(rounds), *([answer] if answered else [])],
+        "messages": messages,
         "output": {
             "model": model,
-            "choices": [{"message": answer, "stop_reason": stop}] if answered else [],
-            "completion": last.text or "",
+            "choices": choices,
+            "completion": text,
             "usage": _usage(last.usage, last.cost_usd) if last.usage else None,
             "time": last.latency_s,
         },
@@ -94,22 +108,31 @@ def _sample(rounds: Sequence[Attempt], model: str, uuid: str) -> dict[str, Any]:
             "rounds": last.round,
             HARNESS: {"v": 1, "attempts": msgspec.to_builtins(rounds)},
         },
-        "model_usage": {model: _usage(sum(usages[1:], usages[0]), cost)} if usages else {},
-        "started_at": _date(rounds[0].started_at),
+        "model_usage": _model_usage(rounds, model),
+        "started_at": _date(first.started_at),
         "completed_at": _date(last.ended_at),
-        "total_time": max(last.ended_at - rounds[0].started_at, 0.0),
+        "total_time": max(last.ended_at - first.started_at, 0.0),
         "uuid": uuid,
         "error": error,
         "turn_count": len(rounds),
     }
 
 
+def _model_usage(rounds: Sequence[Attempt], model: str) -> dict[str, Any]:
+    usages = [attempt.usage for attempt in rounds if attempt.usage is not None]
+    if not usages:
+        return {}
+    costs = [attempt.cost_usd for attempt in rounds]
+    cost = None if None in costs else math.fsum(cost or 0.0 for cost in costs)
+    return {model: _usage(sum(usages, Usage()), cost)}
+
+
 def _prompt(rounds: Sequence[Attempt]) -> list[dict[str, str]]:
     """Return the recorded messages of a sample's prompt."""
-    return [
-        {"role": str(message["role"]), "content": str(message["content"])}
-        for message in rounds[0].request.get("messages", ())
-    ]
+    messages = []
+    for message in rounds[0].request.get("messages", ()):
+        messages.append({"role": str(message["role"]), "content": str(message["content"])})
+    return messages
 
 
 def _conversation(rounds: Sequence[Attempt]) -> list[dict[str, str]]:
@@ -123,21 +146,25 @@ def _conversation(rounds: Sequence[Attempt]) -> list[dict[str, str]]:
 
 
 def _scores(attempt: Attempt) -> dict[str, dict[str, Any]]:
-    exported = {name: score for name, score in attempt.scores.items() if score.value is not None}
+    scores = dict(attempt.scores)
     if attempt.passed is not None:
-        reasons = (score.reason for score in attempt.scores.values() if score.reason)
+        reasons = filter(None, (score.reason for score in attempt.scores.values()))
         reason = attempt.error or "; ".join(reasons)
-        exported[_verdict_name(attempt.scores)] = Score(attempt.passed, reason=reason)
-    grade = {True: "C", False: "I"}
-    return {
-        name: {
-            "value": grade[score.value] if isinstance(score.value, bool) else score.value,
+        scores[_verdict_name(attempt.scores)] = Score(attempt.passed, reason=reason)
+    exported = {}
+    for name, score in scores.items():
+        value: float | str | None = score.value
+        if value is None:
+            continue
+        if isinstance(value, bool):
+            value = "C" if value else "I"
+        exported[name] = {
+            "value": value,
             "answer": attempt.text,
             "explanation": score.reason or None,
             "metadata": dict(score.details) or None,
         }
-        for name, score in exported.items()
-    }
+    return exported
 
 
 def _header(run: ExportedRun) -> dict[str, Any]:
@@ -145,24 +172,31 @@ def _header(run: ExportedRun) -> dict[str, Any]:
     manifest = run.manifest
     metrics = run.metrics
     instances = list(read_names(run.index.path).values())
-    backend = config.model.backend
-    name = config.model.name
-    model = f"{backend}/{name}" if name else backend
-    started, ended = (_date(manifest.get(key)) for key in ("started_at", "ended_at"))
+    model = config.model.backend
+    if config.model.name:
+        model = f"{model}/{config.model.name}"
+    started = _date(manifest.get("started_at"))
+    ended = _date(manifest.get("ended_at"))
     measured: dict[str, Rate | Mean] = {_verdict_name(metrics.scores): metrics.overall}
-    scores = [
-        _result(name, metric, metrics) for name, metric in (measured | metrics.scores).items()
-    ]
-    scores = [entry for entry in scores if entry["metrics"]]
+    scores = []
+    for name, metric in (measured | metrics.scores).items():
+        result = _result(name, metric, metrics)
+        if result["metrics"]:
+            scores.append(result)
     fingerprint = manifest.get("fingerprint", {})
     settings = config.decoding.given()
-    names = {"temperature": "temperature", "max_tokens": "max_tokens", "top_p": "top_p"}
-    names["stop"] = "stop_seqs"
-    decoding = {theirs: settings[ours] for ours, theirs in names.items() if ours in settings}
+    decoding = {theirs: settings[ours] for ours, theirs in DECODING.items() if ours in settings}
     run_id = manifest.get("id", metrics.run)
-    usage = _usage(metrics.usage, metrics.cost_usd) if metrics.usage else None
     exported_manifest = {key: manifest[key] for key in MANIFEST_KEYS if key in manifest}
     metadata = {"v": 1, "config": config.model_dump(mode="json"), "manifest": exported_manifest}
+    title = metrics.task
+    tags = None
+    if metrics.simulated:
+        title = f"{title} SIMULATED"
+        tags = ["SIMULATED"]
+    model_usage = {}
+    if metrics.usage:
+        model_usage[model] = _usage(metrics.usage, metrics.cost_usd)
     return {
         "status": "success" if metrics.complete else "cancelled",
         "eval": {
@@ -171,14 +205,14 @@ def _header(run: ExportedRun) -> dict[str, Any]:
             "created": started or _date(0),
             "task": metrics.task,
             "task_id": f"{metrics.task}-{metrics.run}",
-            "task_display_name": f"{metrics.task} SIMULATED" if metrics.simulated else metrics.task,
+            "task_display_name": title,
             "task_args": config.task.model_dump(mode="json", exclude={"name"}),
             "solver": "generate",
-            "tags": ["SIMULATED"] if metrics.simulated else None,
+            "tags": tags,
             "dataset": {
                 "name": str(fingerprint.get("dataset") or metrics.task),
                 "samples": len(instances),
-                "sample_ids": [_sample_id(name) for name in instances],
+                "sample_ids": list(map(_sample_id, instances)),
                 "shuffled": False,
             },
             "model": model,
@@ -186,7 +220,7 @@ def _header(run: ExportedRun) -> dict[str, Any]:
             "config": {"epochs": config.samples, "log_samples": True},
             "packages": {"harness": str(manifest.get("packages", {}).get("harness", ""))},
             "metadata": {HARNESS: metadata},
-            "scorers": [{"name": entry["name"]} for entry in scores],
+            "scorers": [{"name": result["name"]} for result in scores],
         },
         "plan": {"steps": [{"solver": "generate"}], "config": decoding},
         "results": {
@@ -197,7 +231,7 @@ def _header(run: ExportedRun) -> dict[str, Any]:
         "stats": {
             "started_at": started or "",
             "completed_at": ended or "",
-            "model_usage": {model: usage} if usage else {},
+            "model_usage": model_usage,
         },
     }
 
@@ -209,12 +243,16 @@ def _result(name: str, metric: Rate | Mean, metrics: Metrics) -> dict[str, Any]:
         values |= {f"pass_at_{k}": value for k, value in metrics.pass_at_k.items()}
     low, high = metric.ci95 or (None, None)
     values |= {"stderr": metric.stderr, "ci95_low": low, "ci95_high": high}
+    exported = {}
+    for key, value in values.items():
+        if value is not None:
+            exported[key] = {"name": key, "value": value}
     return {
         "name": name,
         "scorer": name,
         "scored_samples": metric.n,
         "unscored_samples": metric.missing,
-        "metrics": {k: {"name": k, "value": v} for k, v in values.items() if v is not None},
+        "metrics": exported,
     }
 
 
@@ -241,7 +279,9 @@ def _usage(usage: Usage, cost: float | None) -> dict[str, Any]:
 
 
 def _date(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
     try:
-        return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat()
+        return datetime.fromtimestamp(seconds, UTC).isoformat()
     except (OverflowError, ValueError, OSError):
         return None

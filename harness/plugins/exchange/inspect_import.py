@@ -11,6 +11,7 @@ import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -90,11 +91,11 @@ def _read_log(path: Path) -> EvalLog:
 
 
 def _samples(path: Path, log: EvalLog) -> Iterator[tuple[str, EvalSample]]:
-    place = {str(name): n for n, name in enumerate(log.eval.dataset.sample_ids or ())}
+    places = {str(name): place for place, name in enumerate(log.eval.dataset.sample_ids or ())}
     samples = log.samples or ()  # sorted by epoch first
 
     def position(sample: EvalSample) -> tuple[int, int]:
-        return place.get(str(sample.id), len(place)), sample.epoch
+        return places.get(str(sample.id), len(places)), sample.epoch
 
     for sample in sorted(samples, key=position):
         where = f"{path}, sample {str(sample.id)[:200]!r}, epoch {sample.epoch}"
@@ -107,13 +108,15 @@ def _refuse_bomb(path: Path) -> None:
     """Raise DataInvalid for a zip archive that is broken, or too large when unpacked."""
     try:
         with zipfile.ZipFile(path) as log:
-            sizes = {member.filename: member.file_size for member in log.infolist()}
+            members = {member.filename: member for member in log.infolist()}
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
         raise invalid(str(path), f"not a complete zip ({error})") from None
-    for name, size in sizes.items():
-        if size > MAX_BYTES:
+    total = 0
+    for name, member in members.items():
+        total += member.file_size
+        if member.file_size > MAX_BYTES:
             raise invalid(f"{path}, {name[:200]}", f"more than {MAX_BYTES:,} bytes when unpacked")
-    if sum(sizes.values()) > MAX_UNPACKED:
+    if total > MAX_UNPACKED:
         raise invalid(str(path), f"more than {MAX_UNPACKED:,} bytes when unpacked")
 
 
@@ -132,30 +135,32 @@ def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
     model = encodable(spec.model)
     settings = log.plan.config.merge(spec.model_generate_config)
     decoding = settings.model_dump(include={"temperature", "max_tokens", "top_p"})
-    stats = log.stats
-    results = log.results
-    started = _seconds(stats.started_at) or _seconds(spec.created) or 0.0
+    started = _seconds(log.stats.started_at) or _seconds(spec.created) or 0.0
     data: dict[str, str] = {}
     scored = []
     for where, sample in samples:
         attempt = _attempt(sample, where, model, started)
-        prompt = sample.target or sample.input
-        if not isinstance(prompt, str) and prompt is sample.input:
-            prompt = msgspec.to_builtins(_conversation(sample.input))
-        hashed = hashlib.sha256(repr((prompt, sample.choices)).encode(errors="replace"))
-        data[attempt.instance] = hashed.hexdigest()
+        data[attempt.instance] = _data_hash(sample)
         scores = {} if sample.error else dict(_grades(sample, where))
         scored.append(((where, attempt), scores))
-    headline = results.headline.scorer if results and results.headline else ""
-    attempts, measure = imported_run.judged(scored, _is_accuracy(log), score, headline or "")
-    errors = sum(attempt.outcome == "error" for _, attempt in attempts)
-    notes = [f"{errors:,} samples have an error: not judged."] if errors else []
+    headline = ""
+    if log.results and log.results.headline:
+        headline = log.results.headline.scorer or ""
+    attempts, measure = imported_run.judged(scored, _is_accuracy(log), score, headline)
     attempts = _with_groups(attempts)
-    epochs = max([spec.config.epochs or 1, *(attempt.sample + 1 for _, attempt in attempts)])
-    if missing := _missing(path, log, attempts, epochs, model, started):
+    notes = []
+    errors = 0
+    epochs = max(1, spec.config.epochs or 1)
+    for _, attempt in attempts:
+        errors += attempt.outcome == "error"
+        epochs = max(epochs, attempt.sample + 1)
+    if errors:
+        notes.append(f"{errors:,} samples have an error: not judged.")
+    missing = _missing(path, log, attempts, epochs, model, started)
+    if missing:
         notes.append(f"{len(missing):,} samples are named but missing: not judged.")
     others: dict[str, Any] = {"simulated": model.startswith("mockllm/"), "started_at": started}
-    others["ended_at"] = _seconds(stats.completed_at)
+    others["ended_at"] = _seconds(log.stats.completed_at)
     return Imported(
         format="inspect",
         config=imported_run.config(task, model, epochs, decoding),
@@ -163,6 +168,17 @@ def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
         attempts=attempts + missing,
         notes=notes,
     )
+
+
+def _data_hash(sample: EvalSample) -> str:
+    """Return a hash of a sample's target or, without one, of its prompt, with the choices."""
+    data = sample.target
+    if not data:
+        data = sample.input
+        if not isinstance(data, str):
+            data = msgspec.to_builtins(_conversation(data))
+    content = repr((data, sample.choices)).encode(errors="replace")
+    return hashlib.sha256(content).hexdigest()
 
 
 def _exported(
@@ -197,16 +213,18 @@ def _exported(
 
 def _with_groups(attempts: list[Placed]) -> list[Placed]:
     """Return the attempts without the labels whose values are many or long."""
-    values: dict[str, set[Any]] = {}
+    values: dict[str, set[str]] = {}
     for _, attempt in attempts:
         for label, value in attempt.groups.items():
             values.setdefault(label, set()).add(value)
-    few = {label for label, some in values.items() if len(some) <= MAX_GROUPS}
-    groups = {label for label in few if NO_LABEL not in values[label]}
-    return [
-        (where, replace(attempt, groups={k: v for k, v in attempt.groups.items() if k in groups}))
-        for where, attempt in attempts
-    ]
+    grouped = []
+    for where, attempt in attempts:
+        groups = {}
+        for label, value in attempt.groups.items():
+            if len(values[label]) <= MAX_GROUPS and NO_LABEL not in values[label]:
+                groups[label] = value
+        grouped.append((where, replace(attempt, groups=groups)))
+    return grouped
 
 
 def _missing(
@@ -219,9 +237,11 @@ def _missing(
     if len(listed) * epochs > len(seen) + MAX_MISSING:
         names = f"it names {len(listed):,} samples of {epochs:,} epochs"
         raise invalid(str(path), f"{names} but holds {len(seen):,} of them")
-
-    def missing(name: str, number: int) -> Attempt:
-        return Attempt(
+    missing = []
+    for name, number in product(listed, range(epochs)):
+        if (name, number) in seen:
+            continue
+        attempt = Attempt(
             v=SCHEMA_VERSION,
             instance=name,
             sample=number,
@@ -234,23 +254,30 @@ def _missing(
             ended_at=started,
             error="the log names this sample but does not contain it",
         )
-
-    expected = ((name, number) for name in listed for number in range(epochs))
-    return [(str(path), missing(*key)) for key in expected if key not in seen]
+        missing.append((str(path), attempt))
+    return missing
 
 
 def _attempt(sample: EvalSample, where: str, model: str, log_started: float) -> Attempt:
     name = encodable(str(sample.id))
-    choice = sample.output.choices[0] if sample.output.choices else None
-    content = choice.message.content if choice else sample.output.completion
-    answer = _text(content)
-    turns = _conversation(sample.messages)
-    answers = [place for place, turn in enumerate(turns) if turn.role == "assistant"]
+    content = sample.output.completion
+    stop = ""
+    if sample.output.choices:
+        content = sample.output.choices[0].message.content
+        stop = sample.output.choices[0].stop_reason
+    answer: str | None = _text(content)
+    outcome = OUTCOMES.get(stop, "ok") if answer and answer.strip() else "empty"
+    error = None
+    if sample.error:
+        outcome = "error"
+        error = encodable(sample.error.message) or "an error"
+        answer = answer or None
+    prompt = _conversation(sample.messages)
+    answers = [place for place, turn in enumerate(prompt) if turn.role == "assistant"]
+    if answers:
+        prompt = prompt[: answers[-1]]
     opening = _conversation(sample.input)
-    prompt = (turns[: answers[-1]] if answers else turns) or opening
-    stop = choice.stop_reason if choice else ""
-    outcome = OUTCOMES.get(stop, "ok") if answer.strip() else "empty"
-    error = sample.error
+    prompt = prompt or opening
     usage, cost = _usage(sample, where)
     started = _seconds(sample.started_at) or log_started
     call = f"{sample.uuid}/{name}/{sample.epoch}/{started}".encode(errors="replace")
@@ -262,10 +289,10 @@ def _attempt(sample: EvalSample, where: str, model: str, log_started: float) -> 
         groups={label: _label(value) for label, value in sample.metadata.items()},
         cluster=messages_hash(opening),
         request={"model": model, "messages_hash": messages_hash(prompt), "messages": prompt},
-        outcome="error" if error else outcome,
+        outcome=outcome,
         started_at=started,
         ended_at=_seconds(sample.completed_at) or started,
-        text=None if error and not answer else answer,
+        text=answer,
         reasoning=_reasoning(content),
         finish_reason=FINISH_REASONS.get(stop, stop) or None,
         call_id=hashlib.blake2b(call, digest_size=16).hexdigest(),
@@ -273,7 +300,7 @@ def _attempt(sample: EvalSample, where: str, model: str, log_started: float) -> 
         cost_usd=cost,
         latency_s=imported_run.number(sample.output.time, where),
         cached=True,  # not paid for by this run
-        error=(encodable(error.message) or "an error") if error else None,
+        error=error,
     )
 
 
@@ -283,40 +310,52 @@ def _label(value: Any) -> str:
 
 
 def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
+    """Return a sample's usage and, if it is known for every model, its cost in US dollars."""
+    if not sample.model_usage:
+        return None, None
     total = Usage()
-    costs = []
+    total_cost: float | None = 0.0
     for usage in sample.model_usage.values():
         read = usage.input_tokens_cache_read or 0
         written = usage.input_tokens_cache_write or 0
         input_tokens = usage.input_tokens + read + written
         reasoning = usage.reasoning_tokens or 0
         counts = (input_tokens, usage.output_tokens, read, reasoning, written)
-        total += Usage(*[count if 0 <= count < 2**31 else 0 for count in counts])
-        costs.append(imported_run.number(usage.total_cost, where))
-    valid_costs = [cost for cost in costs if cost is not None and cost >= 0]
-    complete = bool(costs) and len(valid_costs) == len(costs)
-    return (total if sample.model_usage else None), (sum(valid_costs) if complete else None)
+        valid_counts = [count if 0 <= count < 2**31 else 0 for count in counts]
+        total += Usage(*valid_counts)
+        cost = imported_run.number(usage.total_cost, where)
+        if cost is None or cost < 0 or total_cost is None:
+            total_cost = None
+        else:
+            total_cost += cost
+    return total, total_cost
 
 
-def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
+def _is_accuracy(log: EvalLog) -> Callable[[str], bool]:
     """Return a function that says whether the score of a name may be an accuracy."""
     metrics: dict[str, set[str]] = {}
-    for score in header.results.scores if header.results else ():
-        full = score.name if score.name == score.scorer else f"{score.scorer}.{score.name}"
-        metrics.setdefault(full, set()).update(score.metrics)
+    for score in log.results.scores if log.results else ():
+        name = score.scorer
+        if score.name != score.scorer:
+            name = f"{score.scorer}.{score.name}"
+        metrics.setdefault(name, set()).update(score.metrics)
     return lambda name: name not in metrics or "accuracy" in metrics[name]
 
 
 def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
     for scorer, score in (sample.scores or {}).items():
-        answer = encodable(score.answer or "")
-        metadata = score.metadata
-        candidates = {"answer": answer, "metadata": metadata}
-        details = {name: value for name, value in candidates.items() if value}
-        values = score.value.items() if isinstance(score.value, Mapping) else [("", score.value)]
-        for key, value in values:
-            name = encodable(f"{scorer}.{key}" if key else scorer)
-            yield name, _grade(value, where, encodable(score.explanation or ""), details)
+        reason = encodable(score.explanation or "")
+        details: dict[str, Any] = {}
+        if score.answer:
+            details["answer"] = encodable(score.answer)
+        if score.metadata:
+            details["metadata"] = score.metadata
+        if not isinstance(score.value, Mapping):
+            yield encodable(scorer), _grade(score.value, where, reason, details)
+            continue
+        for key, value in score.value.items():
+            name = f"{scorer}.{key}" if key else scorer
+            yield encodable(name), _grade(value, where, reason, details)
 
 
 def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> FoundScore:
@@ -342,27 +381,26 @@ def _conversation(messages: Any) -> tuple[Message, ...]:
     """Convert Inspect's messages, or one string."""
     if isinstance(messages, str):
         return (Message("user", encodable(messages)),)
-    return tuple(
-        Message(
-            message.role if message.role in ("system", "assistant") else "user",
-            _text(message.content),
-        )
-        for message in messages
-    )
+    return tuple(Message(imported_run.role(turn.role), _text(turn.content)) for turn in messages)
 
 
 def _text(content: Any) -> str:
     """Return a message's text without reasoning, with ``[TYPE]`` for other content."""
     if isinstance(content, str):
         return encodable(content)
-    parts = [part for part in content if part.type != "reasoning"]
-    texts = (part.text if part.type == "text" else f"[{part.type}]" for part in parts)
+    texts = []
+    for part in content:
+        if part.type == "text":
+            texts.append(part.text)
+        elif part.type != "reasoning":
+            texts.append(f"[{part.type}]")
     return encodable("\n".join(texts))
 
 
 def _reasoning(content: Any) -> str | None:
-    parts = () if isinstance(content, str) else content
-    thoughts = [part.reasoning for part in parts if part.type == "reasoning"]
+    if isinstance(content, str):
+        return None
+    thoughts = [part.reasoning for part in content if part.type == "reasoning"]
     return encodable("\n".join(filter(None, thoughts))) or None
 
 

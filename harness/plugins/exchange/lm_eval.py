@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from math import fsum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,38 +58,36 @@ def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
     ``task`` is the task's name (default: the one in the file's name, or ``imported``). ``score``
     decides whether an answer passes.
     """
-    match = NAME.fullmatch(path.name)
-    task = task or (encodable(match[1]) if match else "imported")
     results: Mapping[str, Any] = {}
+    match = NAME.fullmatch(path.name)
     if match:
+        task = task or encodable(match[1])
         results_path = path.with_name(f"results_{match[2]}.json")
         with contextlib.suppress(HarnessError), opened(results_path) as file:  # it may be missing
             results = _parsed(file.read(MAX_BYTES), str(results_path))
+    task = task or "imported"
     model = encodable(_text(results.get("model_name")) or _text(results.get("model_source")))
     documents = _documents(path)
     distinct = {(document.doc_id, document.doc_hash) for document in documents}
     ids = Counter(doc_id for doc_id, _ in distinct)
-    several = len({reading for document in documents for reading in document.readings}) > 1
+    filters = set[str]().union(*[document.readings for document in documents])
     data: dict[str, str] = {}
     scored = []
+    score_names: dict[str, None] = {}  # in order
     for document in documents:
         name = document.doc_id
         if ids[name] > 1:
             name = f"{name}-{document.doc_hash[:8]}"
         data[name] = document.doc_hash
-        scores = {
-            f"{metric},{reading or 'none'}" if several else metric: value
-            for reading, metrics in document.readings.items()
-            for metric, value in metrics.items()
-        }
+        scores = document.scores(several=len(filters) > 1)
+        score_names |= dict.fromkeys(scores)
         scored.append(((document.where, _attempt(path, name, document)), scores))
-    every = dict.fromkeys(name for _, scores in scored for name in scores)
-    headlines = [name for headline in HEADLINES for name in every if name.split(",")[0] == headline]
-    attempts, measure = imported_run.judged(
-        scored, lambda name: bool(ACCURACY.fullmatch(name)), score, next(iter(headlines), "")
-    )
-    first = documents[0] if documents else None
-    simulated = bool(first and first.simulated) or results.get("model_source") == "dummy"
+    attempts, measure = imported_run.judged(scored, _is_accuracy, score, _headline(score_names))
+    simulated = results.get("model_source") == "dummy"
+    decoding: dict[str, Any] = {}
+    if documents:
+        simulated = simulated or documents[0].simulated
+        decoding = documents[0].decoding()
     samples = 1 + max((document.sample for document in documents), default=0)
     missing = _evaluated(results, task) - len(distinct)
     progress: dict[str, Any] = {}
@@ -107,19 +105,30 @@ def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
             notes += contradictions
     return Imported(
         format="lm-eval",
-        config=imported_run.config(task, model, samples, first.decoding() if first else {}),
+        config=imported_run.config(task, model, samples, decoding),
         manifest=imported_run.manifest(task, model, data, measure, simulated=simulated, **progress),
         attempts=attempts,
         notes=notes,
     )
 
 
+def _is_accuracy(score: str) -> bool:
+    return ACCURACY.fullmatch(score) is not None
+
+
+def _headline(scores: Iterable[str]) -> str:
+    """Return the name of the score that lm-eval shows first, or "" if there is none."""
+    metrics = {score.split(",")[0]: score for score in reversed(list(scores))}
+    for headline in HEADLINES:
+        if headline in metrics:
+            return metrics[headline]
+    return ""
+
+
 def _evaluated(results: Mapping[str, Any], task: str) -> int:
     """Return the number of a task's documents that lm-eval's results state, or 0 if none."""
-    counts = results.get("n-samples")
-    count = counts.get(task) if isinstance(counts, dict) else None
-    effective = count.get("effective") if isinstance(count, dict) else None
-    return effective if isinstance(effective, int) and effective < 1 << 31 else 0
+    count = _mapping(_mapping(results.get("n-samples")).get(task)).get("effective")
+    return count if isinstance(count, int) and count < 1 << 31 else 0
 
 
 def _contradictions(
@@ -143,7 +152,7 @@ def _contradictions(
                     values.setdefault((metric, reading), []).append(score.value)
     for (metric, reading), numbers in values.items():
         stated = scores.get(f"{metric},{reading or 'none'}", scores.get(metric))
-        mean = fsum(numbers) / len(numbers)
+        mean = math.fsum(numbers) / len(numbers)
         if isinstance(stated, int | float) and abs(stated - mean) > ROUNDING:
             yield (
                 f"The samples contradict lm-eval's results: the mean of {metric} is {mean:.4f} in "
@@ -178,6 +187,7 @@ def _documents(path: Path) -> list[_Line]:
 def _attempt(path: Path, name: str, line: _Line) -> Attempt:
     prompt = line.messages()
     answer = line.answer()
+    is_empty = answer is not None and not answer.strip()
     written = path.stat().st_mtime
     call = hashlib.blake2b(f"{path.name}/{line.number}".encode(), digest_size=16)
     return Attempt(
@@ -188,7 +198,7 @@ def _attempt(path: Path, name: str, line: _Line) -> Attempt:
         groups={},
         cluster=messages_hash(prompt),
         request={"messages_hash": messages_hash(prompt), "messages": prompt},
-        outcome="empty" if answer is not None and not answer.strip() else "ok",
+        outcome="empty" if is_empty else "ok",
         started_at=written,
         ended_at=written,
         text=answer,
@@ -225,22 +235,32 @@ class _Line:
         if not isinstance(tree.get("doc_hash"), str):
             hashed = json.dumps([tree.get("doc"), tree.get("target")], default=str)
         self.doc_hash = hashlib.sha256(hashed.encode()).hexdigest()
-        reading = encodable(_text(tree.get("filter")))
-        sampled = SAMPLE.fullmatch(reading)
-        self.sample = int(sampled[1]) if sampled else 0
-        self.filter = "" if sampled or reading == "none" else reading
-        doc = tree.get("doc")
-        self.simulated = isinstance(doc, dict) and doc.get(SIMULATED) is True
+        self.simulated = _mapping(tree.get("doc")).get(SIMULATED) is True
+        self.sample = 0
+        self.filter = encodable(_text(tree.get("filter")))
+        sample = SAMPLE.fullmatch(self.filter)
+        if sample:
+            self.sample = int(sample[1])
+        if sample or self.filter == "none":
+            self.filter = ""
+
+    def scores(self, *, several: bool) -> dict[str, FoundScore]:
+        """Return the scores of all readings by name, with the filter's name if ``several``."""
+        scores: dict[str, FoundScore] = {}
+        for reading, metrics in self.readings.items():
+            suffix = f",{reading or 'none'}" if several else ""
+            scores |= {f"{metric}{suffix}": score for metric, score in metrics.items()}
+        return scores
 
     def metrics(self) -> dict[str, FoundScore]:
         """Return the line's metrics by name. A metric that is not a number has the value None."""
         listed = self._tree.get("metrics")
         names = map(str, listed) if isinstance(listed, list) else self._tree
-        return {
-            encodable(name): self._score(self._tree[name])
-            for name in names
-            if name in self._tree and name not in NOT_METRICS
-        }
+        metrics = {}
+        for name in names:
+            if name in self._tree and name not in NOT_METRICS:
+                metrics[encodable(name)] = self._score(self._tree[name])
+        return metrics
 
     def _score(self, value: Any) -> FoundScore:
         if isinstance(value, str):  # a numpy value, written as text
@@ -258,10 +278,12 @@ class _Line:
         prompt = arguments[0][0] if arguments and arguments[0] else ""
         if isinstance(prompt, list) and len(prompt) == 1:  # some versions wrap a chat
             prompt = prompt[0]
-        turns = prompt if isinstance(prompt, list) else _chat(_text(prompt))
+        turns: Any = prompt
+        if not isinstance(prompt, list):
+            turns = _chat(_text(prompt))
         if turns is None:
             return (Message("user", encodable(_text(prompt))),)
-        return tuple(_message(turn if isinstance(turn, dict) else {}) for turn in turns)
+        return tuple(_message(_mapping(turn)) for turn in turns)
 
     def answer(self) -> str | None:
         """Return the first reply or, in multiple choice, the likeliest option, if any."""
@@ -272,32 +294,35 @@ class _Line:
             first = first[0]
         if isinstance(first, str):
             return encodable(first)
-        likelihoods = [_likelihood(reply) for reply in _list(self._tree.get("filtered_resps"))]
+        likelihoods = list(map(_likelihood, _list(self._tree.get("filtered_resps"))))
         arguments = self._arguments()
         if len(likelihoods) != len(arguments) or len(arguments) < 2:
             return None
-        best = arguments[max(range(len(likelihoods)), key=likelihoods.__getitem__)]
-        return encodable(best[1]) if len(best) > 1 and isinstance(best[1], str) else None
+        likeliest = arguments[likelihoods.index(max(likelihoods))]
+        if len(likeliest) > 1 and isinstance(likeliest[1], str):
+            return encodable(likeliest[1])
+        return None
 
     def decoding(self) -> dict[str, Any]:
         arguments = self._arguments()
-        options = arguments[0][1] if arguments and len(arguments[0]) > 1 else None
-        if not isinstance(options, dict):
+        if not arguments or len(arguments[0]) < 2:
             return {}
-        stop = [text for text in _list(options.get("until")) if isinstance(text, str)]
+        options = _mapping(arguments[0][1])
         settings = {ours: options[theirs] for ours, theirs in DECODING.items() if theirs in options}
-        return settings | ({"stop": stop} if stop else {})
+        stop = [text for text in _list(options.get("until")) if isinstance(text, str)]
+        if stop:
+            settings["stop"] = stop
+        return settings
 
     def _arguments(self) -> list[list[Any]]:
         arguments = self._tree.get("arguments")
         if not isinstance(arguments, dict):
-            return [_list(request) for request in _list(arguments)]
-        names = sorted(arguments, key=lambda name: (len(name), name))  # gen_args_10 after _9
-        requests = [arguments[name] for name in names]
-        return [
-            [request[k] for k in sorted(request)] if isinstance(request, dict) else []
-            for request in requests
-        ]
+            return list(map(_list, _list(arguments)))
+        requests = []
+        for name in sorted(arguments, key=lambda name: (len(name), name)):  # gen_args_10 after _9
+            request = _mapping(arguments[name])
+            requests.append([request[key] for key in sorted(request)])
+        return requests
 
 
 def _text(value: Any) -> str:
@@ -320,15 +345,14 @@ def _chat(prompt: str) -> list[Any] | None:
 def _message(turn: Mapping[str, Any]) -> Message:
     content = turn.get("content")
     if not isinstance(content, str):
-        parts = [part.get("text") for part in _list(content) if isinstance(part, dict)]
-        content = "\n".join(map(_text, parts))
-    role = turn.get("role")
-    return Message(role if role in ("system", "assistant") else "user", encodable(content))
+        texts = [part.get("text") for part in _list(content) if isinstance(part, dict)]
+        content = "\n".join(map(_text, texts))
+    return Message(imported_run.role(turn.get("role")), encodable(content))
 
 
 def _likelihood(reply: Any) -> float:
     try:
         likelihood = float(reply[0] if isinstance(reply, list) else reply)
     except (TypeError, ValueError, IndexError):
-        return float("-inf")
-    return likelihood if likelihood == likelihood else float("-inf")
+        return -math.inf
+    return -math.inf if math.isnan(likelihood) else likelihood

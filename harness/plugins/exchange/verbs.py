@@ -4,13 +4,14 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import fields as fields_of
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
+import msgspec
 import typer
 import yaml
 
@@ -33,7 +34,7 @@ from harness.plugins.exchange.imported_run import refuse_existing, write_run
 from harness.plugins.exchange.inspect_export import write_inspect
 from harness.plugins.exchange.inspect_import import is_inspect_log, read_inspect
 from harness.plugins.exchange.lm_eval import is_lm_eval, read_lm_eval
-from harness.records import Usage, content_hash
+from harness.records import content_hash
 from harness.store.files import output_file
 from harness.store.run_folder import RunFolder
 from harness.terminal.console import ExactOutput, say
@@ -71,37 +72,39 @@ def export(
             wandb, mlflow).
         field: Set a field of the exported result (hf-eval-results); repeatable.
     """
-    form = form or ("csv" if file == STDOUT else FORMATS.get(Path(file.lower()).suffix))
+    if form is None:
+        form = "csv" if file == STDOUT else FORMATS.get(Path(file.lower()).suffix)
     folders = runs_named(runs, Settings())
     fields = dict(_field(text) for text in field or ())
     _check(form, file, attempts, fields, len(folders))
-    exported = [exported_run(folder) for folder in folders]
-    warn = [say] if form in (*TABLES, *TRACKERS) else []  # others use the order of the rows only
-    exported = [replace(run, rows=row_fields(run.folder, *warn)) for run in exported]
+    warn = [say] if form in WITH_ATTEMPTS else []  # others use the order of the rows only
+    exported = []
+    for folder in folders:
+        exported.append(replace(exported_run(folder), rows=row_fields(folder, *warn)))
     if form in TRACKERS:
-        _log(form, exported, file, attempts)
+        log = log_wandb if form == "wandb" else log_mlflow
+        for run in exported:
+            say(f"{run.name}: {log(run, ExportedRows([run], attempts=attempts), file)}")
         return
-    first = exported[0]
     path = Path(file)
-    rows = ExportedRows(exported, attempts=attempts or form == "inspect")
-    what = "attempts" if attempts or form == "inspect" else "samples"
-    count = len(rows)
-    if form == "inspect":
-        write_inspect(first, path)
-    elif form == "hf-eval-results":
-        value = write_hf_results(first, path, fields)
+    if form == "hf-eval-results":
+        value = write_hf_results(exported[0], path, fields)
         say(f"{value:.4g} in {file}, for .eval_results/ in the model's repository")
         return
+    attempts = attempts or form == "inspect"
+    rows = ExportedRows(exported, attempts=attempts)
+    if form == "inspect":
+        write_inspect(exported[0], path)
     elif form == "parquet":
         write_parquet(rows, path)
     elif file == STDOUT:
         sys.stdout.reconfigure(encoding="utf-8", newline="")  # type: ignore[union-attr]
         write_csv(rows, ExactOutput())
+        return
     else:
         with output_file(path) as new, new.open("w", encoding="utf-8", newline="") as out:
             write_csv(rows, out)
-    if file != STDOUT:
-        say(f"{count:,} {what} in {file}")
+    say(f"{len(rows):,} {'attempts' if attempts else 'samples'} in {file}")
 
 
 def _field(text: str) -> tuple[str, str]:
@@ -130,12 +133,6 @@ def _check(
         raise ConfigError(f"--field: {form} has no fields to set.", remedy)
     if form in SINGLE and runs > 1:
         raise ConfigError(f"{form} holds one run per file.", "Export the runs one by one.")
-
-
-def _log(form: ExportFormat, runs: Sequence[ExportedRun], project: str, attempts: bool) -> None:
-    log = log_wandb if form == "wandb" else log_mlflow
-    for run in runs:
-        say(f"{run.name}: {log(run, ExportedRows([run], attempts=attempts), project)}")
 
 
 def import_(
@@ -175,20 +172,24 @@ def figures(metrics: Metrics) -> dict[str, float]:
     """Return the known metrics of a run by name, such as ``pass_rate/stderr``."""
     values: dict[str, float | None] = {}
     for name, metric in {**metrics.scores, PASS_RATE: metrics.overall}.items():
-        low, high = metric.ci95 or (None, None)
         values |= {name: metric.mean, f"{name}/stderr": metric.stderr, f"{name}/n": metric.n}
-        values |= {f"{name}/ci95_low": low, f"{name}/ci95_high": high}
+        values |= _interval(name, metric.ci95)
     for k, rate in metrics.pass_at_k.items():
-        low, high = metrics.pass_at_k_ci95.get(k) or (None, None)
-        values |= {f"pass@{k}": rate, f"pass@{k}/ci95_low": low, f"pass@{k}/ci95_high": high}
+        values |= {f"pass@{k}": rate, **_interval(f"pass@{k}", metrics.pass_at_k_ci95.get(k))}
     values |= {f"pass^{k}": rate for k, rate in metrics.pass_hat_k.items()}
     values |= {f"any@{k}": rate for k, rate in metrics.rounds.any_of_first_k.items()}
     values |= {f"outcomes/{outcome}": count for outcome, count in metrics.outcomes.items()}
-    counted = ("n_instances", "n_samples", "n_attempts", "n_calls", "cost_usd")
-    values |= {name: getattr(metrics, name) for name in counted}
+    for name in ("n_instances", "n_samples", "n_attempts", "n_calls", "cost_usd"):
+        values[name] = getattr(metrics, name)
     if metrics.usage is not None:
-        values |= {name: getattr(metrics.usage, name) for name in Usage.__struct_fields__}
+        values |= msgspec.structs.asdict(metrics.usage)
     return {name: float(value) for name, value in values.items() if value is not None}
+
+
+def _interval(name: str, ci95: tuple[float, float] | None) -> dict[str, float]:
+    if ci95 is None:
+        return {}
+    return {f"{name}/ci95_low": ci95[0], f"{name}/ci95_high": ci95[1]}
 
 
 def checked_fields(
@@ -264,10 +265,10 @@ def log_mlflow(run: ExportedRun, rows: ExportedRows, experiment: str = "") -> st
     mlflow = import_extra("mlflow", "trackers")
     tree = run.config.model_dump(mode="json")
     key = content_hash([run.manifest.get("id", run.name), tree])
-    parameters = {
-        _name(name): (value if isinstance(value, str) else json.dumps(value))[:MOST_CHARACTERS]
-        for name, value in flatten(tree).items()
-    }
+    parameters = {}
+    for name, value in flatten(tree).items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        parameters[_name(name)] = text[:MOST_CHARACTERS]
     tags = {EXPORT: key, "harness.run": run.name, "harness.simulated": json.dumps(run.simulated)}
     try:
         if experiment:
@@ -283,7 +284,8 @@ def log_mlflow(run: ExportedRun, rows: ExportedRows, experiment: str = "") -> st
             ),
         ):
             mlflow.log_params(parameters)
-            mlflow.log_metrics({_name(name): value for name, value in figures(run.metrics).items()})
+            metrics = figures(run.metrics)
+            mlflow.log_metrics({_name(name): value for name, value in metrics.items()})
             Path(folder, "config.yaml").write_text(yaml.safe_dump(tree, sort_keys=False))
             with Path(folder, "samples.csv").open("w", encoding="utf-8", newline="") as file:
                 write_csv(rows, file)

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
-from itertools import chain, cycle, islice
+from itertools import cycle, dropwhile, islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -61,13 +61,12 @@ def mistakes_of(attempt: Attempt) -> list[Mistake]:
     """Return the mistakes in an attempt: none if it passed or has no verdict."""
     if attempt.passed is not False:
         return []
-    failed = [
-        Mistake(name, what)
-        for name, score in attempt.scores.items()
-        if score.passed is False
-        for what in _keywords(score) or [masked(score.reason)]
-    ]
-    return failed or [Mistake(attempt.outcome, masked(attempt.error or ""))]
+    mistakes = []
+    for name, score in attempt.scores.items():
+        if score.passed is False:
+            reasons = _keywords(score) or [masked(score.reason)]
+            mistakes += [Mistake(name, reason) for reason in reasons]
+    return mistakes or [Mistake(attempt.outcome, masked(attempt.error or ""))]
 
 
 def _keywords(score: Score) -> list[str]:
@@ -94,20 +93,20 @@ class Mistakes:
         The kinds of mistake take turns. Each adds the remaining instance that shows it most often.
         Instances without a mistake come last.
         """
-        counts_by_kind: dict[Mistake, list[tuple[int, str]]] = {}
+        instances: dict[Mistake, list[tuple[int, str]]] = {}  # by mistake, with minus its count
+        negative_totals = Counter[Mistake]()
         for name in ids:
-            for kind, count in self._of.get(name, {}).items():
-                counts_by_kind.setdefault(kind, []).append((-count, name))
-        frequent = sorted(
-            counts_by_kind, key=lambda kind: (sum(count for count, _ in counts_by_kind[kind]), kind)
-        )
-        waiting = [iter(sorted(counts_by_kind[kind])) for kind in frequent]
+            for mistake, count in self._of.get(name, {}).items():
+                instances.setdefault(mistake, []).append((-count, name))
+                negative_totals[mistake] -= count
+        frequent = sorted(instances, key=lambda mistake: (negative_totals[mistake], mistake))
+        waiting = [iter(sorted(instances[mistake])) for mistake in frequent]
         chosen: dict[str, None] = {}
         while waiting:
-            for of_kind in list(waiting):
-                new = next((name for _, name in of_kind if name not in chosen), None)
+            for with_mistake in list(waiting):
+                new = next((name for _, name in with_mistake if name not in chosen), None)
                 if new is None:
-                    waiting.remove(of_kind)
+                    waiting.remove(with_mistake)
                 else:
                     chosen[new] = None
         return list(dict.fromkeys([*chosen, *ids]))
@@ -137,32 +136,29 @@ class Shots(FewShotPrompts):
         self.lacking = 0  # instances with too few shots, once `check` has run
         self._mistakes = mistakes
         self._chosen: dict[str, tuple[int, ...]] = {}
-        self._candidates = [
-            ShotCandidate(instance, answer, messages_hash(source.messages(instance, ())))
-            for instance in source.instances()
-            if (answer := source.reference(instance)) is not None
-        ]
-        self._numbers = {
-            candidate.instance.id: number for number, candidate in enumerate(self._candidates)
-        }
+        self._candidates: list[ShotCandidate] = []
+        self._numbers: dict[str, int] = {}
+        labels: set[str] = set()
+        for instance in source.instances():
+            answer = source.reference(instance)
+            if answer is not None:
+                self._numbers[instance.id] = len(self._candidates)
+                prompt = messages_hash(source.messages(instance, ()))
+                self._candidates.append(ShotCandidate(instance, answer, prompt))
+                labels.update(instance.groups)
         self._passes = cache(self._passing)
         for name in section.ids:
             if name not in self._numbers:
                 problem = f"task.shots.ids: no instance {name!r} has a reference answer to show."
                 raise ConfigError(problem, nearest(name, self._numbers))
         if self._candidates:
-            labels = {
-                label for candidate in self._candidates for label in candidate.instance.groups
-            }
             _check_labels("within", section.within, labels)
             _check_labels("across", [section.across] if section.across else [], labels)
 
     def _passing(self, number: int) -> bool:
         candidate = self._candidates[number]
-        return (
-            assess(self.source, candidate.instance, Reply(candidate.answer, "stop")).passed
-            is not False
-        )
+        assessment = assess(self.source, candidate.instance, Reply(candidate.answer, "stop"))
+        return assessment.passed is not False
 
     def check(self, instances: Iterable[Instance[Any]]) -> None:
         """Build the prompts of all instances, and check their shots.
@@ -199,17 +195,20 @@ class Shots(FewShotPrompts):
         shots = self.of(instance)
         form = self.section.form
         question = self.task.messages(instance, ())
-        parts = [self._example(instance, question, shot) for shot in shots]
+        examples = [self._example(instance, question, shot) for shot in shots]
         if form == "task":
-            if (task_form := self.task.messages(instance, shots)) == question and shots:
+            task_form = self.task.messages(instance, shots)
+            if task_form == question and shots:
                 raise ConfigError("The task has no few-shot form.", "Set task.shots.form to turns.")
             return task_form
         system, question = _split_system(question)
-        pairs = [(_without_system(prompt, system), answer) for prompt, answer in parts]
+        pairs = [(_without_system(prompt, system), answer) for prompt, answer in examples]
         if form == "message":
             return (*system, Message("user", _one_text(pairs, question)))
-        turns = [(*prompt, Message("assistant", answer)) for prompt, answer in pairs]
-        return (*system, *chain.from_iterable(turns), *question)
+        turns: list[Message] = []
+        for prompt, answer in pairs:
+            turns += [*prompt, Message("assistant", answer)]
+        return (*system, *turns, *question)
 
     def of(self, instance: Instance[Any]) -> Sequence[Instance[Any]]:
         """Return an instance's shots: fewer than requested if too few candidates are suitable."""
@@ -220,7 +219,6 @@ class Shots(FewShotPrompts):
     def fingerprint(self) -> str:
         """Return a hash of everything that the selection depends on, except the run file."""
         digest = hashlib.sha256()
-        names = [candidate.instance.id for candidate in self._candidates]
         for instance, answer, prompt in self._candidates:
             parts: list[Any] = [instance.id, answer, prompt, self._shared_by(instance)]
             if self.section.across is not None:
@@ -228,8 +226,11 @@ class Shots(FewShotPrompts):
             digest.update(msgspec.json.encode(parts))
         if self._mistakes is not None:
             for order in self._orders.values():
-                digest.update(msgspec.json.encode([names[number] for number in order]))
+                digest.update(msgspec.json.encode(self._names(order)))
         return digest.hexdigest()
+
+    def _names(self, numbers: Iterable[int]) -> list[str]:
+        return [self._candidates[number].instance.id for number in numbers]
 
     def _example(
         self, instance: Instance[Any], instance_prompt: Messages, shot: Instance[Any]
@@ -251,11 +252,15 @@ class Shots(FewShotPrompts):
         groups = self._groups.get(self._shared_by(instance), {})
         turns = []
         for group, order in islice(groups.items(), section.n):
-            draw = self._random(instance, "select" if group is None else f"select/{group}")
-            drawn = _shuffled(order, draw) if section.select == "random" else order
-            turns.append(self._suitable(instance, prompt, drawn))
+            numbers: Iterable[int] = order
+            if section.select == "random":
+                draw = self._random(instance, "select" if group is None else f"select/{group}")
+                numbers = _shuffled(order, draw)
+            turns.append(self._suitable(instance, prompt, numbers))
+        chosen: list[int] = []
         # A group that has run out is not replaced by another, which would unbalance the shots.
-        chosen = [shot for turn in islice(cycle(turns), section.n) for shot in islice(turn, 1)]
+        for turn in islice(cycle(turns), section.n):
+            chosen += islice(turn, 1)
         if section.order == "reversed":
             chosen.reverse()
         elif section.order == "random":
@@ -278,13 +283,15 @@ class Shots(FewShotPrompts):
     def _groups(self) -> Mapping[LabelValues, Mapping[str | None, Sequence[int]]]:
         """The candidates' numbers by the values of ``within`` and then of ``across``."""
         across = self.section.across
-        if across is None:
-            return {shared: {None: order} for shared, order in self._orders.items()}
-        groups_by_labels: dict[LabelValues, dict[str | None, list[int]]] = {}
+        groups_by_labels: dict[LabelValues, Mapping[str | None, Sequence[int]]] = {}
         for shared, order in self._orders.items():
+            if across is None:
+                groups_by_labels[shared] = {None: order}
+                continue
             groups: dict[str, list[int]] = {}
             for number in order:
-                if (group := self._candidates[number].instance.groups.get(across)) is not None:
+                group = self._candidates[number].instance.groups.get(across)
+                if group is not None:
                     groups.setdefault(group, []).append(number)
             groups_by_labels[shared] = dict(sorted(groups.items()))
         return groups_by_labels
@@ -292,15 +299,15 @@ class Shots(FewShotPrompts):
     @cached_property
     def _orders(self) -> dict[LabelValues, list[int]]:
         """The candidates' numbers in selection order, by the values of the ``within`` labels."""
-        candidates = self._candidates
-        numbers = self._numbers
+        numbers = [self._numbers[name] for name in self.section.ids]
         orders: dict[LabelValues, list[int]] = {}
-        for number in [numbers[name] for name in self.section.ids] or range(len(candidates)):
-            orders.setdefault(self._shared_by(candidates[number].instance), []).append(number)
+        for number in numbers or range(len(self._candidates)):
+            shared = self._shared_by(self._candidates[number].instance)
+            orders.setdefault(shared, []).append(number)
         if self._mistakes is not None:
             for shared, order in orders.items():
-                names = self._mistakes.order([candidates[number].instance.id for number in order])
-                orders[shared] = [numbers[name] for name in names]
+                names = self._mistakes.order(self._names(order))
+                orders[shared] = [self._numbers[name] for name in names]
         return orders
 
     def _shared_by(self, instance: Instance[Any]) -> LabelValues:
@@ -327,10 +334,9 @@ def _shuffled(order: Sequence[int], rng: random.Random) -> Iterator[int]:
 
 
 def _split_system(messages: Messages) -> tuple[Messages, Messages]:
-    first = next(
-        (n for n, message in enumerate(messages) if message.role != "system"), len(messages)
-    )
-    return messages[:first], messages[first:]
+    """Return the system's messages at the beginning, and the rest."""
+    others = tuple(dropwhile(lambda message: message.role == "system", messages))
+    return messages[: len(messages) - len(others)], others
 
 
 def _without_system(prompt: Messages, system: Messages) -> Messages:

@@ -62,7 +62,10 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 def worst(outcomes: Collection[Outcome]) -> Outcome:
     """Return the worst of several outcomes, or "passed" if there are none."""
-    return next((outcome for outcome in get_args(Outcome) if outcome in outcomes), "passed")
+    for outcome in get_args(Outcome):
+        if outcome in outcomes:
+            return outcome  # type: ignore[no-any-return]
+    return "passed"
 
 
 def decided(decision: Decision, decisions: int) -> Decision:
@@ -77,8 +80,11 @@ def decided(decision: Decision, decisions: int) -> Decision:
         low, high = share_interval(decision.value, decision.effective_n, decisions)
     else:
         degrees = _degrees(decision)
-        wider = t_quantile(degrees, 1 - ALPHA / 2 / decisions) / t_quantile(degrees, 1 - ALPHA / 2)
-        low, high = (decision.value + (end - decision.value) * wider for end in decision.ci95)
+        wider = t_quantile(degrees, 1 - ALPHA / 2 / decisions)
+        wider /= t_quantile(degrees, 1 - ALPHA / 2)
+        low, high = decision.ci95
+        low = decision.value + (low - decision.value) * wider
+        high = decision.value + (high - decision.value) * wider
     if decision.at_most:
         within = high <= decision.bound
         beyond = low > decision.bound

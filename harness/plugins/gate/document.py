@@ -29,55 +29,70 @@ def gate_document(gates: Sequence[Gate]) -> TableDocument:
     title = _title(gates[0])
     if len(gates) > 1:
         title = f"{len(gates):,} runs: {_decided(outcome, result)}"
+    marks: dict[str, None] = {}
+    records = []
+    for gate in gates:
+        marks |= dict.fromkeys(_marks(gate))
+        records += [{"run": gate.run.name, **flat(decision)} for decision in gate.decisions]
     return TableDocument(
         title=title,
-        marks=list(dict.fromkeys(mark for gate in gates for mark in _marks(gate))),
+        marks=list(marks),
         parts=[_decision_table(gates), *map(Note, dict.fromkeys(_notes(gates)))],
-        records=[
-            {"run": gate.run.name, **flat(decision)}
-            for gate in gates
-            for decision in gate.decisions
-        ],
+        records=records,
         data={"outcome": outcome, "result": result, "runs": list(map(_gate_data, gates))},
     )
 
 
+def _all_decisions(gates: Sequence[Gate]) -> list[Decision]:
+    decisions: list[Decision] = []
+    for gate in gates:
+        decisions += gate.decisions
+    return decisions
+
+
 def _decision_table(gates: Sequence[Gate]) -> Table:
-    decisions = [decision for gate in gates for decision in gate.decisions]
-    grouped = any(decision.group for decision in decisions)
-    needed = any(decision.needed for decision in decisions)
+    decisions = _all_decisions(gates)
+    run = Column("run", text=True) if len(gates) > 1 else None
+    group = None
+    all_groups = ""
+    if any(decision.group for decision in decisions):
+        group = Column("group", text=True)
+        all_groups = "all"
+    needed = None
+    if any(decision.needed for decision in decisions):
+        needed = Column("needed", hide=3)
     columns = [
-        Column("run", text=True) if len(gates) > 1 else None,
+        run,
         Column("score", text=True),
-        Column("group", text=True) if grouped else None,
+        group,
         Column("instances", hide=2),
         Column("value"),
         Column("95%", hide=1),
         Column("bound"),
         Column("decision", text=True),
-        Column("needed", hide=3) if needed else None,
+        needed,
     ]
-    rows = [
-        [
-            gate.run.name,
-            decision.what,
-            decision.group or ("all" if grouped else ""),
-            decision.n,
-            Cell(decision.value, figure_text(decision, decision.value)),
-            Cell(decision.ci95, _interval(decision)),
-            Cell(decision.bound, bound(decision)),
-            Cell(decision.outcome, style=_STYLES[decision.outcome]),
-            Cell(_NOT_NEEDED) if decision.needed is None else decision.needed,
-        ]
-        for gate in gates
-        for decision in gate.decisions
-    ]
+    rows: list[list[object]] = []
+    for gate in gates:
+        for decision in gate.decisions:
+            row = [
+                gate.run.name,
+                decision.what,
+                decision.group or all_groups,
+                decision.n,
+                Cell(decision.value, figure_text(decision, decision.value)),
+                Cell(decision.ci95, _interval(decision)),
+                Cell(decision.bound, bound(decision)),
+                Cell(decision.outcome, style=_STYLES[decision.outcome]),
+                Cell(_NOT_NEEDED) if decision.needed is None else decision.needed,
+            ]
+            rows.append(row)
     return table(columns, rows)
 
 
 def _notes(gates: Sequence[Gate]) -> Iterator[str]:
     """Yield the notes below the table of decisions, which may repeat."""
-    decisions = [decision for gate in gates for decision in gate.decisions]
+    decisions = _all_decisions(gates)
     several = len(gates) > 1
     exact = [decision for decision in decisions if decision.method == "exact"]
     n_uncertain = len(decisions) - len(exact)
@@ -136,16 +151,20 @@ def figure_text(decision: Decision, value: float | None) -> str:
         return UNKNOWN
     if decision.what in (COST, COST_PER_SAMPLE):
         return usd(value)
-    return f"{number(value, 3)} s" if LATENCY.fullmatch(decision.what) else number(value, 4)
+    if LATENCY.fullmatch(decision.what):
+        return f"{number(value, 3)} s"
+    return number(value, 4)
 
 
 def bound(decision: Decision) -> str:
     """Format a decision's bound, such as ``≥ 0.9000``."""
-    return f"{'≤' if decision.at_most else '≥'} {figure_text(decision, decision.bound)}"
+    sign = "≤" if decision.at_most else "≥"
+    return f"{sign} {figure_text(decision, decision.bound)}"
 
 
 def _interval(decision: Decision) -> str:
-    return interval(decision.ci95, 3 if LATENCY.fullmatch(decision.what) else 4)
+    digits = 3 if LATENCY.fullmatch(decision.what) else 4
+    return interval(decision.ci95, digits)
 
 
 def gate_line(gate: Gate) -> str:
@@ -168,14 +187,16 @@ def gate_line(gate: Gate) -> str:
 
 def decision_line(decision: Decision) -> str:
     """Return a decision on one line."""
-    needed = f" ({decision.needed:,} needed to tell)" if decision.needed else ""
-    uncertain = "" if decision.method == "exact" else f" (95% {_interval(decision)})"
-    bias = ""
+    line = printable(f"{decision.what} {decision.group}".strip())
+    line += f" {figure_text(decision, decision.value)}"
+    if decision.method != "exact":
+        line += f" (95% {_interval(decision)})"
+    line += f", bound {bound(decision)}, n = {decision.n:,}"
+    if decision.needed:
+        line += f" ({decision.needed:,} needed to tell)"
     if decision.bounds is not None and decision.biased:
-        bias = f"; {bounds_line(decision.not_judged, decision.n, decision.bounds)}{_TOO_FEW}"
-    name = printable(f"{decision.what} {decision.group}".strip())
-    value = figure_text(decision, decision.value)
-    return f"{name} {value}{uncertain}, bound {bound(decision)}, n = {decision.n:,}{needed}{bias}"
+        line += f"; {bounds_line(decision.not_judged, decision.n, decision.bounds)}{_TOO_FEW}"
+    return line
 
 
 def unjudged_line(unjudged: Unjudged, gate: Gate, several: bool = False) -> str:
@@ -183,8 +204,6 @@ def unjudged_line(unjudged: Unjudged, gate: Gate, several: bool = False) -> str:
 
     It names the run if there is a baseline, or if ``several`` runs are checked.
     """
-    lacking = printable(unjudged.lacking)
-    retried = unjudged.failed_calls + unjudged.no_judgement
     kinds = {
         "failed call": unjudged.failed_calls,
         "failed or missing judgement": unjudged.no_judgement,
@@ -193,20 +212,25 @@ def unjudged_line(unjudged: Unjudged, gate: Gate, several: bool = False) -> str:
     reasons = [count_of(n, kind) for kind, n in kinds.items() if n]
     reasons += [f"{n:,} {outcome}" for outcome, n in unjudged.unanswered.items()]
     of_run = f" of {unjudged.run}" if gate.baseline or several else ""
-    retried_ones = "the failed or missing ones" if retried < unjudged.n else "them"
-    remedies = [f"run the run file again to retry {retried_ones}"] if retried else []
+    have = "has" if unjudged.n == 1 else "have"
+    count = f"{unjudged.n:,} of {unjudged.n_samples:,} samples{of_run} {have}"
+    problem = f"{count} no {printable(unjudged.lacking)} ({', '.join(reasons)})"
+    return f"{problem}: {_remedy(unjudged)}."
+
+
+def _remedy(unjudged: Unjudged) -> str:
+    if unjudged.allowed:
+        return "allowed by max_unjudged"
+    remedies = []
+    retried = unjudged.failed_calls + unjudged.no_judgement
+    if retried:
+        retried_ones = "the failed or missing ones" if retried < unjudged.n else "them"
+        remedies.append(f"run the run file again to retry {retried_ones}")
     if unjudged.final:
         final = "inconclusive judgements are final"
         remedies.append(f"{final}: to judge differently, change the judge and run with --fresh")
     remedy = "allow a share with --max-unjudged"
-    if remedies:
-        remedy = f"{'; '.join(remedies)}, or {remedy}"
-    if unjudged.allowed:
-        remedy = "allowed by max_unjudged"
-    why = ", ".join(reasons)
-    n = unjudged.n
-    have = "has" if n == 1 else "have"
-    return f"{n:,} of {unjudged.n_samples:,} samples{of_run} {have} no {lacking} ({why}): {remedy}."
+    return f"{'; '.join(remedies)}, or {remedy}" if remedies else remedy
 
 
 def latency_lines(gate: Gate, several: bool = False) -> list[str]:

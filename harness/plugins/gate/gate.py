@@ -100,10 +100,10 @@ class Gate:
             return self.outcome
         if self.too_few == "fail":
             return "failed"
-        broken = any(
-            decision.ci95 is None and decision.value_breaks_bound for decision in self.decisions
-        )
-        return "passed" if self.judged and not broken else self.outcome
+        exact = [decision for decision in self.decisions if decision.ci95 is None]
+        if not self.judged or any(decision.value_breaks_bound for decision in exact):
+            return self.outcome
+        return "passed"
 
     @property
     def judged(self) -> bool:
@@ -144,16 +144,18 @@ def _measure(
     if baseline_folder.path.resolve() != folder.path.resolve():
         baseline = _read_finished(baseline_folder)
     refuse_unknown_label("--by", check.by, {variant.name: table})
-    compared = baseline is not None and check.max_drop is not None
-    _refuse_without_verdicts(folder, run, [*check.min, *check.max, *[check.score] * compared])
+    bounded = [*check.min, *check.max]
+    if baseline is not None and check.max_drop is not None:
+        bounded.append(check.score)
+    _refuse_without_verdicts(folder, run, bounded)
     for kind, bounds in (("min", check.min), ("max", check.max)):
         for name, bound in bounds.items():
             if is_verdict(table, name) and not 0 <= bound <= 1:
                 raise ConfigError(f"{beyond_a_rate(f'{kind}.{name}', bound)}.")
     scores = list(check.min)
-    uncertain = [
-        decision for name, low in check.min.items() for decision in _means(run, name, low, check.by)
-    ]
+    uncertain: list[Decision] = []
+    for name, low in check.min.items():
+        uncertain += _means(run, name, low, check.by)
     exact: list[Decision] = []
     latencies: list[ToDecide] = []
     calls = read_calls(folder.attempts)
@@ -179,12 +181,14 @@ def _measure(
                 uncertain.append(decision)
         scores.append(check.score)
     without_score = [unjudged(folder, run, scores, check.max_unjudged)]
+    baseline_variant = None
     if baseline is not None:
+        baseline_variant = baseline[0]
         without_score.append(unjudged(baseline_folder, baseline, [check.score], check.max_unjudged))
     model_calls = calls.model or calls
     gate = Gate(
         variant,
-        baseline[0] if baseline else None,
+        baseline_variant,
         exact,
         [counts for counts in without_score if counts.n],
         check.too_few,
@@ -244,6 +248,7 @@ def _cost(folder: RunFolder, run: Variant, calls: RunCalls, name: str, high: flo
     value = calls.known_cost_usd
     if name == COST_PER_SAMPLE:
         value /= max(run.metrics.n_samples, 1)
+    outcome: Outcome = "passed" if value <= high else "failed"
     return Decision(
         what=name,
         value=value,
@@ -251,7 +256,7 @@ def _cost(folder: RunFolder, run: Variant, calls: RunCalls, name: str, high: flo
         bound=high,
         at_most=True,
         n=run.metrics.n_instances,
-        outcome="passed" if value <= high else "failed",
+        outcome=outcome,
     )
 
 
@@ -313,7 +318,10 @@ def _latency(folder: RunFolder, table: AttemptTable, percentile: int, high: floa
 def _means(run: Run, score: str, bound: float, by: str) -> Iterator[Decision]:
     [(_, table)], _, column = scored_runs([run], score, None)
     weight = run[0].weight(column)
-    for labels in ((), (by,)) if by else ((),):
+    groupings: list[tuple[str, ...]] = [()]
+    if by:
+        groupings.append((by,))
+    for labels in groupings:
         instances = instances_by(table, column, *labels)
         values = values_by(table, column, *labels, weight=weight)
         method = WEIGHTED if weight in table.scores else MEAN

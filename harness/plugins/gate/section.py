@@ -51,20 +51,28 @@ class CheckSection(BoundsSection):
     @property
     def scores(self) -> list[str]:
         """The names of the scores that have bounds or are compared with the baseline."""
-        compared = [self.score] if self.baseline else []
-        bounded = (score for score in self.max if score not in (COST, COST_PER_SAMPLE))
-        return [*self.min, *(score for score in bounded if not LATENCY.fullmatch(score)), *compared]
+        names = list(self.min)
+        for name in self.max:
+            if name not in (COST, COST_PER_SAMPLE) and not LATENCY.fullmatch(name):
+                names.append(name)
+        if self.baseline:
+            names.append(self.score)
+        return names
 
     @override
     def check_scores(self, task: Task[Any], samples: int, judges: Collection[str]) -> None:
         if not overrides(task, Task.score_names):
             return
-        if over := [name for name in self.scores if of_k(name)[1] > samples]:
-            problem = f"check: {over[0]!r:.60} needs more than samples: {samples}."
-            raise ConfigError(problem, "Raise samples, or lower the number after '@' or '^'.")
         names = {PASS_RATE}
-        # A name with a dot may be the score of a judge that is added after the run.
-        unknown = {name for name in self.scores if not of_k(name)[1] and "." not in name} - names
+        unknown = set()
+        for name in self.scores:
+            k = of_k(name)[1]
+            if k > samples:
+                problem = f"check: {name!r:.60} needs more than samples: {samples}."
+                raise ConfigError(problem, "Raise samples, or lower the number after '@' or '^'.")
+            # A name with a dot may be the score of a judge that is added after the run.
+            if not k and "." not in name and name != PASS_RATE:
+                unknown.add(name)
         for instance in task.instances() if unknown else ():
             names.update(task.score_names(instance) or ())
             if unknown <= names:

@@ -60,13 +60,15 @@ def unjudged(folder: RunFolder, run: Run, scores: Sequence[str], allowed: float)
     lacking[list(without_judgement)] = False
     codes = table.outcome[lacking & without_answer]
     unanswered = Counter(OUTCOMES[code] for code in codes.tolist())
+    no_judgement = len(without_judgement)
+    final = n - failed - no_judgement - unanswered.total()
     return Unjudged(
         run=variant.name,
         lacking=" or ".join(unscored) or "verdict",
         n_samples=n_samples,
         failed_calls=failed,
-        no_judgement=len(without_judgement),
-        final=n - failed - len(without_judgement) - unanswered.total(),
+        no_judgement=no_judgement,
+        final=final,
         unanswered=unanswered,
         allowed=n <= allowed * n_samples,
     )

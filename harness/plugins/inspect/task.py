@@ -95,9 +95,12 @@ def _parts(task: Any) -> InspectTaskParts:
     _refuse(where, task)
     solvers = _chained(task.solver)
     names = [_name(solver) for solver in solvers]
-    if unknown := [name for name in names if name not in SOLVERS]:
-        raise _refused(where, f"the solver {unknown[0]!r}")
-    if sum(name in GENERATING for name in names) != 1:
+    n_generating = 0
+    for name in names:
+        if name not in SOLVERS:
+            raise _refused(where, f"the solver {name!r}")
+        n_generating += name in GENERATING
+    if n_generating != 1:
         raise _refused(where, "not exactly one answer of the model")
     scorers = {_name(scorer): scorer for scorer in task.scorer or ()}
     if judging := sorted(JUDGING & set(scorers)):
@@ -122,9 +125,12 @@ def _refused(where: str, what: str) -> HarnessError:
 
 def _chained(solver: Any) -> list[Any]:
     chain = import_extra("inspect_ai.solver._chain", "inspect").Chain
-    if isinstance(solver, chain | list):
-        return [part for inner in solver for part in _chained(inner)]
-    return [solver]
+    if not isinstance(solver, chain | list):
+        return [solver]
+    solvers = []
+    for part in solver:
+        solvers += _chained(part)
+    return solvers
 
 
 def _name(part: Any) -> str:
@@ -187,8 +193,9 @@ def scores(sample: InspectSample, text: str) -> dict[str, tuple[Score, str | Non
         if not isinstance(values, dict) or not values:
             values = {"": values}
         for key, value in values.items():
+            score_name = f"{name}.{key}" if key else name
             score = _score(value, theirs.explanation or "")
-            scores_by_name[f"{name}.{key}" if key else name] = score, theirs.answer
+            scores_by_name[score_name] = (score, theirs.answer)
     return scores_by_name
 
 
@@ -196,8 +203,9 @@ def _score(value: Any, reason: str) -> Score:
     if isinstance(value, bool):
         return Score(value, value, "" if value else reason)
     if isinstance(value, str) and value in GRADES:
-        passed = value == "C"
-        return Score(GRADES[value], passed, "" if passed else reason, share=True)
+        if value == "C":
+            return Score(GRADES[value], True, share=True)
+        return Score(GRADES[value], False, reason, share=True)
     if isinstance(value, int | float):
         if abs(value) <= LARGEST:
             return Score(float(value), None, reason)
@@ -273,8 +281,9 @@ class InspectTask(Task[InspectSample]):
     def __init__(self, task: str, args: dict[str, Any] | None = None, *, data: DataFolder) -> None:
         file, separator, name = task.partition("@")
         file = data.own(file)
-        # Inspect looks for files below the current folder.
-        self._name = f"{os.path.relpath(file) if Path(file).is_file() else file}{separator}{name}"
+        if Path(file).is_file():  # Inspect looks for files below the current folder
+            file = os.path.relpath(file)
+        self._name = f"{file}{separator}{name}"
         self._args = args or {}
 
     @cached_property
@@ -347,7 +356,9 @@ class InspectTask(Task[InspectSample]):
     def reference(self, instance: One) -> str | None:
         """Return the target, alone or after "ANSWER: ", if it passes, else None."""
         target = self.expected_answer(instance)
-        for text in (target, f"ANSWER: {target}") if target else ():
+        if target is None:
+            return None
+        for text in (target, f"ANSWER: {target}"):
             if verdict(self.score(instance, text)):
                 return text
         return None
@@ -356,4 +367,6 @@ class InspectTask(Task[InspectSample]):
     def expected_answer(self, instance: One) -> str | None:
         """Return the sample's target (the first of several), if any."""
         target = instance.data.sample.target
-        return (target if isinstance(target, str) else next(iter(target), None)) or None
+        if not isinstance(target, str):
+            target = next(iter(target), None)
+        return target or None

@@ -82,26 +82,29 @@ def draw(folder: RunFolder, n: int, label: str = "", seed: int = 0) -> list[Fail
     if not by_group:
         raise DataMissing(f"No answer of the run {run!r} failed.", "There is nothing to label.")
     chosen = random.Random(seed)
-    return [
-        Failure(
-            run, line.instance, line.sample, group, _prompt(attempts, line), line.text or "", why
-        )
-        for group, failed in sorted(by_group.items())
-        for line in chosen.sample(failed, min(n, len(failed)))
-        for why in [truncated(reasons(line.scores), LONGEST_REASON)]
-    ]
+    failures = []
+    for group, failed in sorted(by_group.items()):
+        for line in chosen.sample(failed, min(n, len(failed))):
+            failure = Failure(
+                run=run,
+                instance=line.instance,
+                sample=line.sample,
+                group=group,
+                prompt=_prompt(attempts, line),
+                answer=line.text or "",
+                reason=truncated(reasons(line.scores), LONGEST_REASON),
+            )
+            failures.append(failure)
+    return failures
 
 
 def _prompt(attempts: Path, failed: _Failed) -> str:
-    attempts_of_sample = (
-        attempt
-        for attempt in read_instance(attempts, failed.instance)
-        if attempt.sample == failed.sample
-    )
-    first = next(attempts_of_sample)
-    if first.round > 1:  # the line of the first round is lost
-        return ""
-    return str(first.request["messages"][-1]["content"])
+    for attempt in read_instance(attempts, failed.instance):
+        if attempt.sample == failed.sample:
+            if attempt.round > 1:  # the line of the first round is lost
+                return ""
+            return str(attempt.request["messages"][-1]["content"])
+    raise LookupError(failed.instance)
 
 
 def write_sheet(failures: Iterable[Failure]) -> str:
@@ -181,48 +184,40 @@ def _kind(failure: Failure) -> str:
 
 def _agreement(first: Sequence[Failure], second: Sequence[Failure]) -> Statistic:
     others = {_place(failure): _kind(failure) for failure in second}
-    pairs = [
-        (_kind(failure), second_kind, failure.instance)
-        for failure in first
-        if (second_kind := others.get(_place(failure))) and _kind(failure)
-    ]
-    if not pairs:
+    first_kinds = []
+    second_kinds = []
+    instances = []
+    for failure in first:
+        kind = _kind(failure)
+        other_kind = others.get(_place(failure))
+        if kind and other_kind:
+            first_kinds.append(kind)
+            second_kinds.append(other_kind)
+            instances.append(failure.instance)
+    if not instances:
         raise ConfigError("The two sheets have no labelled failure in common.")
-    kinds = sorted({kind for *both, _ in pairs for kind in both})
-    first_kinds, second_kinds = (
-        np.array([kinds.index(pair[side]) for pair in pairs]) for side in (0, 1)
-    )
-    _, cluster = np.unique([instance for *_, instance in pairs], return_inverse=True)
-    return cohens_kappa(first_kinds, second_kinds, cluster)
+    _, codes = np.unique([*first_kinds, *second_kinds], return_inverse=True)
+    _, cluster = np.unique(instances, return_inverse=True)
+    return cohens_kappa(codes[: len(instances)], codes[len(instances) :], cluster)
 
 
 def error_document(analysis: ErrorTally) -> TableDocument:
     """Build an error analysis: kinds of error by group, and the agreement of two annotators."""
-    groups = sorted({group for counts in analysis.labels.values() for group in counts})
-    total = sum(sum(counts.values()) for counts in analysis.labels.values())
+    groups: set[str] = set()
+    total = 0
+    for counts in analysis.labels.values():
+        groups.update(filter(None, counts))
+        total += sum(counts.values())
+    columns = ["kind of error", "failures", "share", *sorted(groups)]
     rows = []
     for kind, counts in analysis.labels.items():
         n = sum(counts.values())
-        rows.append(
-            [kind, n, percent(n, total), *(counts.get(group, 0) for group in groups if group)]
-        )
-    columns = "kind of error", "failures", "share", *filter(None, groups)
+        rows.append([kind, n, percent(n, total), *[counts.get(name, 0) for name in columns[3:]]])
     parts: list[Table | Note] = [table(columns, rows)]
     if analysis.unlabelled:
         parts.append(Note(f"Not labelled, and not counted: {analysis.unlabelled:,}.", "yellow"))
-    if analysis.agreement is not None:
-        figures = "agreement", "value ± s.e.", "95%", "n"
-        parts.append(
-            table(
-                figures,
-                [
-                    [
-                        "Cohen's kappa",
-                        analysis.agreement,
-                        analysis.agreement.ci95,
-                        analysis.agreement.n,
-                    ]
-                ],
-            )
-        )
+    kappa = analysis.agreement
+    if kappa is not None:
+        row = ["Cohen's kappa", kappa, kappa.ci95, kappa.n]
+        parts.append(table(["agreement", "value ± s.e.", "95%", "n"], [row]))
     return TableDocument(parts=parts, data=analysis)

@@ -291,15 +291,10 @@ async def judge_later(
         try:
             # New judgements also affect the panels that include the judge.
             registered = read_register(folder.path).judges.values()
-            including = [
-                registered_judge
-                for registered_judge in registered
-                if job.name in registered_judge.members
-            ]
-            panels = [
-                _registered(folder, registered_judge, PanelSection)
-                for registered_judge in including
-            ]
+            panels = []
+            for registered_judge in registered:
+                if job.name in registered_judge.members:
+                    panels.append(_registered(folder, registered_judge, PanelSection))
             judges = combined = replace(job.judges, panels=job.judges.panels or panels)
             if job.references:
                 place, combined = _write_references(job, judges)

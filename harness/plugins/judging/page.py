@@ -70,29 +70,36 @@ def read_panels(index: AttemptIndex) -> list[PanelFindings]:
     for line in index.read(_Judged, index.last_rounds()):
         for name, score in line.scores.items():
             votes = _votes(score) if name.startswith(panels) else ()
-            for place, (passed, of_judges) in enumerate(votes):
+            for place, (passed, by_judge) in enumerate(votes):
                 row = f"{line.instance}\0{place}"
-                decided = {judge: vote for judge, vote in of_judges.items() if vote is not None}
-                shares = {("yes", judge): vote for judge, vote in decided.items()}
-                if passed is not None:
-                    shares |= {("agrees", judge): vote is passed for judge, vote in decided.items()}
-                if len(decided) > 1:
-                    shares["split", ""] = len(set(decided.values())) > 1
-                for key, share in shares.items():
+                for key, share in _shares(passed, by_judge).items():
                     table_row = table_line(row, line.sample, line.cluster, {}, share)
                     tables[name][key].add(table_row)
     return [_findings(name, tables_of_score) for name, tables_of_score in tables.items()]
 
 
+def _shares(passed: bool | None, votes: Mapping[str, bool | None]) -> dict[tuple[str, str], bool]:
+    """Return what one vote of a panel adds to its shares, by their kind and judge."""
+    shares = {}
+    decided = {judge: vote for judge, vote in votes.items() if vote is not None}
+    for judge, vote in decided.items():
+        shares["yes", judge] = vote
+        if passed is not None:
+            shares["agrees", judge] = vote is passed
+    if len(decided) > 1:
+        shares["split", ""] = len(set(decided.values())) > 1
+    return shares
+
+
 def _findings(score: str, tables: Mapping[tuple[str, str], TableBuilder]) -> PanelFindings:
-    share = {key: value_of(builder.table()[0], PASS_RATE) for key, builder in tables.items()}
+    shares = {key: value_of(builder.table()[0], PASS_RATE) for key, builder in tables.items()}
     nothing = SampleStatistic()
-    members = [
-        PanelMember(judge=judge, yes=yes, agrees=share.get(("agrees", judge), nothing))
-        for (what, judge), yes in share.items()
-        if what == "yes"
-    ]
-    return PanelFindings(score=score, split=share.get(("split", ""), nothing), members=members)
+    members = []
+    for (kind, judge), share in shares.items():
+        if kind == "yes":
+            agrees = shares.get(("agrees", judge), nothing)
+            members.append(PanelMember(judge=judge, yes=share, agrees=agrees))
+    return PanelFindings(score=score, split=shares.get(("split", ""), nothing), members=members)
 
 
 def _votes(score: Score) -> Iterator[tuple[bool | None, dict[str, bool | None]]]:
@@ -100,10 +107,10 @@ def _votes(score: Score) -> Iterator[tuple[bool | None, dict[str, bool | None]]]
     for entry in criteria if isinstance(criteria, list) else ():
         if isinstance(entry, dict) and isinstance(votes := entry.get("panel"), dict):
             yield entry.get("passed"), {judge: _verdict(vote) for judge, vote in votes.items()}
-    if isinstance(votes := score.details.get("panel"), dict) and score.passed is not None:
-        verdicts = {
-            judge: vote if isinstance(vote, bool) else None for judge, vote in votes.items()
-        }
+    votes = score.details.get("panel")
+    if isinstance(votes, dict) and score.passed is not None:
+        verdicts = dict.fromkeys(votes)
+        verdicts |= {judge: vote for judge, vote in votes.items() if isinstance(vote, bool)}
         yield score.passed, verdicts
 
 
@@ -164,22 +171,22 @@ class JudgeFindings(ReportSection):
 
     def _by_people(self, judge: str) -> JudgeValidation | None:
         """Return a judge's validation by the run's largest file of human labels, if any."""
-        validations = [
-            validation
-            for validation in self.validations
-            if validation.judge == judge and validation.reference.startswith(PEOPLE)
-        ]
-        return max(
-            validations, key=lambda validation: validation.agreement.accuracy.n, default=None
-        )
+        largest = None
+        for validation in self.validations:
+            if validation.judge != judge or not validation.reference.startswith(PEOPLE):
+                continue
+            n = validation.agreement.accuracy.n
+            if largest is None or n > largest.agreement.accuracy.n:
+                largest = validation
+        return largest
 
 
 def _changed(index: AttemptIndex, judge: str) -> str:
     """Return which label files of a judge were changed in the run's folder, or ""."""
     names = changed_labels(index.path.parent, judge)
-    return (
-        f"its human labels ({', '.join(names)}) were changed after the validation" if names else ""
-    )
+    if not names:
+        return ""
+    return f"its human labels ({', '.join(names)}) were changed after the validation"
 
 
 def _validations(index: AttemptIndex, run: str) -> list[JudgeValidation]:
@@ -203,13 +210,17 @@ def _agreement_text(validation: JudgeValidation) -> str:
 
 
 def _panel(run: str, findings: PanelFindings) -> Table:
-    rows = [
-        [member.judge, member.yes, member.yes.n, member.agrees, member.agrees.ci95]
-        for member in findings.members
-    ]
+    rows = []
+    for member in findings.members:
+        rows.append([member.judge, member.yes, member.yes.n, member.agrees, member.agrees.ci95])
     split = findings.split
     footer = Row(["the judges disagree", "", split.n, split, split.ci95])
-    says, agrees = (Column(f"{what} ± s.e.", rate=True) for what in ("says yes", "as the panel"))
-    columns: list[Column | str] = ["judge", says, Column("n"), agrees, Column("95%", rate=True)]
+    columns: list[Column | str] = [
+        "judge",
+        Column("says yes ± s.e.", rate=True),
+        Column("n"),
+        Column("as the panel ± s.e.", rate=True),
+        Column("95%", rate=True),
+    ]
     title = f"{findings.score}, the panel's judges in {run}"
     return table(columns, rows, title=title, footer=footer)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Literal
 
 from msgspec.structs import replace
@@ -26,6 +25,7 @@ from harness.records import SPLIT, Score
 from harness.scoring.judges import SATISFIED, criteria_scores, graded, mean
 
 _NO_VERDICT = "The panel's judges tie, or too few of them decide"
+SHARED = ("constraint", "kind", "groups", "rule")  # of a criterion, the same for all judges
 
 
 @dataclass(frozen=True)
@@ -57,71 +57,76 @@ class Panel:
             Unparseable: If no score gets a value and the judges do not decide on the same criteria.
         """
         n_asked = sum(scores is None or bool(scores) for scores in judged.values())
-        scores_by_judge = {judge: scores for judge, scores in judged.items() if scores}
         if not n_asked:
             return {}
+        scores_by_judge = {judge: scores for judge, scores in judged.items() if scores}
         quorum = min(n_asked, self.quorum or n_asked // 2 + 1)
         if criteria := _same_criteria(scores_by_judge):
-            criteria_results = [self._criterion(several, quorum) for several in criteria]
-            combined = criteria_scores(criteria_results, undecided=f"{_NO_VERDICT} on: ")
-            mark = SATISFIED if self.passes_from is None else self.passes_from
-            split = self.by == "mean" and any(
-                _is_split(entry["probability"], mark, [*entry["panel"].values()])
-                for entry in criteria_results
-            )
-            return {name: _marked(score, split) for name, score in combined.items()}
-        votes = {
-            name: {
-                judge: judge_scores[name]
-                for judge, judge_scores in scores_by_judge.items()
-                if name in judge_scores
-            }
-            for name in chain.from_iterable(scores_by_judge.values())
-        }
-        decisive = {
-            name
-            for name, several in votes.items()
-            if any(_verdict(score) is not None for score in several.values())
-        }
+            return self._on_criteria(criteria, quorum)
+        votes: dict[str, dict[str, Score]] = {}  # by the score's name and judge
+        for judge, judge_scores in scores_by_judge.items():
+            for name, score in judge_scores.items():
+                votes.setdefault(name, {})[judge] = score
+        decisive = set()
+        for name, by_judge in votes.items():
+            if set(map(_verdict, by_judge.values())) != {None}:
+                decisive.add(name)
         scores = {}
-        for name, several in votes.items():
+        for name, by_judge in votes.items():
             if self.by == "mean":
-                scores[name] = self._mean(several, quorum, name in decisive or not decisive)
+                scores[name] = self._mean(by_judge, quorum, name in decisive or not decisive)
             elif name in decisive:
-                scores[name] = _by_majority(several, quorum)
+                scores[name] = _by_majority(by_judge, quorum)
         if all(score.value is None for score in scores.values()):
             raise Unparseable("The panel reaches no verdict: too few of its judges have one.")
         return scores
 
+    @property
+    def _mark(self) -> float:
+        """The lowest mean probability at which a criterion is satisfied."""
+        return SATISFIED if self.passes_from is None else self.passes_from
+
+    def _on_criteria(
+        self, criteria: Sequence[Mapping[str, Mapping[str, Any]]], quorum: int
+    ) -> dict[str, Score]:
+        entries = []
+        split = False
+        for by_judge in criteria:
+            entry = self._criterion(by_judge, quorum)
+            entries.append(entry)
+            votes = [*entry["panel"].values()]
+            if self.by == "mean" and _is_split(entry["probability"], self._mark, votes):
+                split = True
+        scores = criteria_scores(entries, undecided=f"{_NO_VERDICT} on: ")
+        return {name: _marked(score, split) for name, score in scores.items()}
+
     def _mean(self, votes: Mapping[str, Score], quorum: int, has_mark: bool) -> Score:
-        values = [None if s.value is None else float(s.value) for s in votes.values()]
+        values: list[float | None] = []
+        share = True
+        for score in votes.values():
+            if score.value is None:
+                values.append(None)
+                continue
+            values.append(float(score.value))
+            share &= isinstance(score.value, bool) or score.share is True
         value = _mean(values, quorum)
         mark = self.passes_from if has_mark else None
         reason = f"The panel's mean is {value or 0:g}, below {mark or 0:g}."
-        share = all(
-            isinstance(s.value, bool) or s.share is True
-            for s in votes.values()
-            if s.value is not None
-        )
-        score = graded(value, mark, reason, _details(votes), share=share)
-        return _marked(score, _is_split(value, mark, values))
+        combined = graded(value, mark, reason, _details(votes), share=share)
+        return _marked(combined, _is_split(value, mark, values))
 
     def _criterion(self, judged: Mapping[str, Mapping[str, Any]], quorum: int) -> dict[str, Any]:
-        first = next(iter(judged.values()))
-        shared = {
-            key: first[key] for key in ("constraint", "kind", "groups", "rule") if key in first
-        }
         votes: dict[str, Any]
         if self.by == "mean":
             votes = {judge: _probability(entry) for judge, entry in judged.items()}
-            share = _mean(list(votes.values()), quorum)
-            mark = SATISFIED if self.passes_from is None else self.passes_from
-            passed = None if share is None else share >= mark
+            share = _mean([*votes.values()], quorum)
+            passed = None if share is None else share >= self._mark
         else:
             votes = {judge: entry.get("passed") for judge, entry in judged.items()}
-            passed = _majority(list(votes.values()), quorum)
-            decided = len(votes) - list(votes.values()).count(None)
-            share = mean(list(votes.values())) if decided >= quorum else None
+            share = _mean([*votes.values()], quorum)
+            passed = _majority([*votes.values()], quorum)
+        first = next(iter(judged.values()))
+        shared = {key: first[key] for key in SHARED if key in first}
         return {**shared, "passed": passed, "probability": share, "panel": votes}
 
 
@@ -131,14 +136,15 @@ def build_panel(section: PanelSection) -> Panel:
 
 
 def _by_majority(votes: Mapping[str, Score], quorum: int) -> Score:
-    decided = _majority([_verdict(score) for score in votes.values()], quorum)
-    against = dict.fromkeys(score.reason for score in votes.values() if _verdict(score) is False)
+    verdict = _majority([_verdict(score) for score in votes.values()], quorum)
     reason = ""
-    if decided is None:
+    if verdict is None:
         reason = f"{_NO_VERDICT}."
-    elif not decided:
-        reason = "\n".join(filter(None, against)) or "Most of the panel's judges say no."
-    return Score(decided, decided, reason, _details(votes))
+    elif not verdict:
+        against = [score.reason for score in votes.values() if _verdict(score) is False]
+        distinct = dict.fromkeys(filter(None, against))
+        reason = "\n".join(distinct) or "Most of the panel's judges say no."
+    return Score(verdict, verdict, reason, _details(votes))
 
 
 def _majority(votes: Sequence[bool | None], quorum: int) -> bool | None:
@@ -159,7 +165,9 @@ def _is_split(value: float | None, mark: float | None, numbers: Sequence[float |
 
 
 def _marked(score: Score, split: bool) -> Score:
-    return replace(score, details={**score.details, SPLIT: True}) if split else score
+    if not split:
+        return score
+    return replace(score, details={**score.details, SPLIT: True})
 
 
 def _details(votes: Mapping[str, Score]) -> dict[str, Any]:
@@ -170,12 +178,16 @@ def _same_criteria(
     scores_by_judge: Mapping[str, Mapping[str, Score]],
 ) -> list[dict[str, Mapping[str, Any]]]:
     """Return every judge's entry for each criterion, or [] if the criteria differ."""
-    entries = [_criteria(scores) for scores in scores_by_judge.values()]
-    if len({tuple(entry["constraint"] for entry in criteria) for criteria in entries}) != 1:
+    entries = []
+    texts = set()
+    for scores in scores_by_judge.values():
+        criteria = _criteria(scores)
+        entries.append(criteria)
+        texts.add(tuple(entry["constraint"] for entry in criteria))
+    if len(texts) != 1:
         return []
-    return [
-        dict(zip(scores_by_judge, several, strict=True)) for several in zip(*entries, strict=True)
-    ]
+    by_criterion = zip(*entries, strict=True)
+    return [dict(zip(scores_by_judge, several, strict=True)) for several in by_criterion]
 
 
 def _criteria(scores: Mapping[str, Score]) -> Sequence[Mapping[str, Any]]:
@@ -194,14 +206,15 @@ def _is_criterion(entry: object) -> bool:
 
 
 def _verdict(score: Score) -> bool | None:
-    value_verdict = score.value if isinstance(score.value, bool) else None
-    return value_verdict if score.passed is None else score.passed
+    if score.passed is None and isinstance(score.value, bool):
+        return score.value
+    return score.passed
 
 
 def _probability(criterion: Mapping[str, Any]) -> float | None:
     """Return the probability of yes, or else the verdict as a number (None if undecided)."""
     probability = criterion.get("probability")
-    passed = criterion.get("passed")
     if isinstance(probability, int | float):
         return float(probability)
+    passed = criterion.get("passed")
     return None if passed is None else float(passed)

@@ -75,12 +75,16 @@ def kept_labels(run: Path, judge: str) -> dict[str, Path]:
 
     The key of a copy by an earlier version is "". Copies that were changed are left out.
     """
-    earlier = run / LABELS / f"{judge}.jsonl"
     folder = run / LABELS / judge
-    paths = [*folder.glob("*.json"), *folder.glob("*.jsonl")]
     changed = changed_labels(run, judge)
-    labels = {path.name: path for path in sorted(paths) if path.name not in changed}
-    return labels | ({"": earlier} if earlier.is_file() else {})
+    labels = {}
+    for path in sorted([*folder.glob("*.json"), *folder.glob("*.jsonl")]):
+        if path.name not in changed:
+            labels[path.name] = path
+    earlier = run / LABELS / f"{judge}.jsonl"
+    if earlier.is_file():
+        labels[""] = earlier
+    return labels
 
 
 def changed_labels(run: Path, judge: str) -> list[str]:
@@ -195,28 +199,21 @@ def pair_verdicts(
     rows = Rows(**kinds)
     groupings: dict[tuple[tuple[str, str], ...], int] = {}
     unmatched: list[tuple[Label, str]] = []  # with the reasons
-    left = Counter(other_runs=sum(len(labels.pop(key)) for key in [*labels] if key[0] not in runs))
-    every = (
-        (run, name, answer)
-        for run, (name, answers) in enumerate(runs.items())
-        for answer in answers
-    )
-    for number, (run, name, answer) in enumerate(every):
+    left = Counter[str]()
+    for answer_key in [*labels]:
+        if answer_key[0] not in runs:
+            left["other_runs"] += len(labels.pop(answer_key))
+    for number, (run, name, answer) in enumerate(_answers(runs)):
         judge = answer.said[0]
         second = answer.said[1] if reference == JUDGE else None
         judge_verdicts = _keyed(judge)
         seconded = _keyed(second)
         reference_verdicts: Side
         if reference == RULES:
-            reference_verdicts = {
-                key: verdict_found.rule
-                for key, verdict_found in judge_verdicts.items()
-                if verdict_found.rule is not None
-            }
+            rules = {key: verdict.rule for key, verdict in judge_verdicts.items()}
+            reference_verdicts = {key: rule for key, rule in rules.items() if rule is not None}
         elif reference == JUDGE:
-            reference_verdicts = {
-                key: verdict_found.passed for key, verdict_found in seconded.items()
-            }
+            reference_verdicts = {key: verdict.passed for key, verdict in seconded.items()}
         else:
             of_answer = labels.pop((name, answer.instance, answer.sample), [])
             reference_verdicts, superseded, of_no_criterion = _labelled(
@@ -225,16 +222,14 @@ def pair_verdicts(
             left["superseded"] += superseded
             unmatched += of_no_criterion
         for key in dict.fromkeys([*judge_verdicts, *reference_verdicts]):
-            if (
-                key in judge_verdicts and judge_verdicts[key].by_rule
-            ):  # by rules, the judge would always be right
+            verdict = judge_verdicts.get(key, JudgeVerdict(key[0], None))
+            if verdict.by_rule:  # by rules, the judge would always be right
                 left["by_rule"] += 1
             elif key not in reference_verdicts and not _is_silent(second):
                 left["only_judge"] += 1
             elif key not in judge_verdicts and not _is_silent(judge):
                 left["only_reference"] += 1
             else:
-                verdict = judge_verdicts.get(key, JudgeVerdict(key[0], None))
                 groups = tuple(sorted(verdict.groups.items()))
                 rows.append(
                     _code(verdict.passed),
@@ -248,7 +243,6 @@ def pair_verdicts(
                 )
     columns = {column: rows.column(column) for column in kinds}
     columns["cluster"] = np.unique(columns["cluster"], return_inverse=True)[1]
-    groups_by_number = [dict(groups) for groups in groupings]
     for (name, *_), of_answer in labels.items():
         unmatched += [(label, f"{name!r} has no such answer") for label in of_answer]
     left["unmatched"] = len(unmatched)
@@ -257,8 +251,20 @@ def pair_verdicts(
         which = f"sample {label.sample} of {label.instance!r}"
         example = f"For example, the label of {which} matches nothing: {why}."
     return VerdictPairs(
-        **columns, groupings=groups_by_number, left_out=LeftOut(**left), unmatched=example
+        **columns,
+        groupings=list(map(dict, groupings)),
+        left_out=LeftOut(**left),
+        unmatched=example,
     )
+
+
+def _answers(
+    runs: Mapping[str, Iterable[JudgedAnswer]],
+) -> Iterator[tuple[int, str, JudgedAnswer]]:
+    """Yield the answers of all runs, each with the run's number and name."""
+    for number, (name, answers) in enumerate(runs.items()):
+        for answer in answers:
+            yield number, name, answer
 
 
 def _by_answer(
@@ -285,15 +291,14 @@ def _labelled(
         if label.attempt not in (None, answer.attempt):
             superseded += 1
             continue
-        if not (matched := _matched(label.criterion, keys)):
-            which_criterion = (
-                "no criterion" if label.criterion is None else f"criterion {label.criterion!r}"
-            )
+        matched = _matched(label.criterion, keys)
+        if not matched:
+            criterion = "no criterion"
+            if label.criterion is not None:
+                criterion = f"criterion {label.criterion!r}"
             first = truncated(keys[0][0], LONGEST)
-            why = f"it names {which_criterion}; the judge has {len(keys):,}, "
-            why += f"and number 0 is {first!r}"
+            why = f"it names {criterion}; the judge has {len(keys):,}, and number 0 is {first!r}"
             unmatched.append((label, why))
-            continue
         for key in matched:
             if key in verdicts:
                 which = f"{answer.instance!r}, sample {answer.sample}"

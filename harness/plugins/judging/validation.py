@@ -76,20 +76,20 @@ def agreement(
 ) -> Agreement:
     """Return the agreement of a judge's verdicts (1, 0 or `NOT_JUDGED`) with a reference's."""
     decided = (judge != NOT_JUDGED) & (reference != NOT_JUDGED)
-    says = {"yes": 1, "no": 0, "abstained": NOT_JUDGED}
     judge_yes = judge[decided] == 1
     reference_yes = reference[decided] == 1
     unit = cluster[decided]
+    confusion: dict[str, int] = {}
+    for word, code in (("yes", 1), ("no", 0), ("abstained", NOT_JUDGED)):
+        of_judge = reference[judge == code]
+        confusion[f"{word}_yes"] = int(np.count_nonzero(of_judge == 1))
+        confusion[f"{word}_no"] = int(np.count_nonzero(of_judge == 0))
     return Agreement(
         accuracy=rate(judge_yes == reference_yes, unit),
         kappa=cohens_kappa(judge_yes, reference_yes, unit),
         sensitivity=rate(judge_yes[reference_yes], unit[reference_yes]),
         specificity=rate(~judge_yes[~reference_yes], unit[~reference_yes]),
-        confusion={
-            f"{own_name}_{name}": int(np.count_nonzero((judge == code) & (reference == is_)))
-            for own_name, code in says.items()
-            for name, is_ in (("yes", 1), ("no", 0))
-        },
+        confusion=confusion,
         reference_abstained=int(np.count_nonzero(reference == NOT_JUDGED)),
     )
 
@@ -107,19 +107,19 @@ def cohens_kappa(
     there are no verdicts. The standard error is clustered. For independent verdicts it is that of
     Fleiss, Cohen and Everitt (1969).
     """
-    if not len(judge):
+    total = len(judge)
+    if not total:
         return Statistic()
     judge = judge.astype(np.intp)
     reference = reference.astype(np.intp)
     agree = (judge == reference).astype(np.float64)
     n = max(judge.max(), reference.max()) + 1
-    judge_shares, reference_shares = (
-        np.bincount(codes, minlength=n) / len(codes) for codes in (judge, reference)
-    )
+    judge_shares = np.bincount(judge, minlength=n) / total
+    reference_shares = np.bincount(reference, minlength=n) / total
     observed = float(agree.mean())
     chance = float(judge_shares @ reference_shares)
     if chance == 1:
-        return Statistic(n=len(judge), n_clusters=len(np.unique(cluster)))
+        return Statistic(n=total, n_clusters=len(np.unique(cluster)))
     kappa = (observed - chance) / (1 - chance)
     by_chance = reference_shares[judge] + judge_shares[reference] - 2 * chance
     influence = (agree - observed) / (1 - chance) - (1 - observed) / (1 - chance) ** 2 * by_chance
@@ -222,18 +222,26 @@ def validate(
         remedy = "Both need verdicts on common criteria or scores (harness docs judge_validation)."
         raise ConfigError(problem.rstrip(), remedy)
     problem = f"--by: the criteria have no label {label!r}."
-    if not (labels := pairs.labels()):
+    labels = pairs.labels()
+    if not labels:
         problem += " They have no labels: remove it."
     refuse_unknown(label, labels, problem)
     groups = pairs.by(label)
     refuse_many_groups(label, len(groups))
-    with_probability = decided & ~np.isnan(pairs.probability)
-    sides = (pairs.judge, pairs.reference, pairs.cluster)
-    both = with_probability & ~np.isnan(pairs.reference_probability)
-    judge_probability = pairs.probability[both]
-    other_probability = pairs.reference_probability[both]
-    unit = sides[2][both]
-    scores, rankings = rank_models(pairs, runs) if len(runs) > 1 else ([], [])
+
+    def agreement_on(rows: NDArray[np.bool_] | slice) -> Agreement:
+        return agreement(pairs.judge[rows], pairs.reference[rows], pairs.cluster[rows])
+
+    parts = []
+    for group, rows in groups.items():
+        parts.append(GroupAgreement(group=group, agreement=agreement_on(rows)))
+    sure = decided & ~np.isnan(pairs.probability)
+    both = sure & ~np.isnan(pairs.reference_probability)
+    probabilities = (pairs.probability[both], pairs.reference_probability[both])
+    scores: list[RunScores] = []
+    rankings: list[RankingAgreement] = []
+    if len(runs) > 1:
+        scores, rankings = rank_models(pairs, runs)
     return JudgeValidation(
         judge=judge,
         reference=reference,
@@ -242,17 +250,14 @@ def validate(
         n=len(pairs),
         n_clusters=len(np.unique(pairs.cluster)),
         left_out=pairs.left_out,
-        agreement=agreement(*sides),
+        agreement=agreement_on(slice(None)),
         calibration=calibration(
-            *(column[with_probability] for column in (pairs.probability, *sides[1:]))
+            pairs.probability[sure], pairs.reference[sure], pairs.cluster[sure]
         ),
-        confidence_covariance=covariance(judge_probability, other_probability, unit),
-        confidence_correlation=correlation(judge_probability, other_probability, unit),
+        confidence_covariance=covariance(*probabilities, pairs.cluster[both]),
+        confidence_correlation=correlation(*probabilities, pairs.cluster[both]),
         label=label,
-        parts=[
-            GroupAgreement(group=group, agreement=agreement(*(column[rows] for column in sides)))
-            for group, rows in groups.items()
-        ],
+        parts=parts,
         scores=scores,
         rankings=rankings,
         notes=[*filter(None, [pairs.unmatched]), *notes],
@@ -309,13 +314,15 @@ def calibration(
             error += yes.n / n * abs(mean - yes.mean)
         bins.append(Bin(low=low, high=high, n=yes.n, mean_probability=mean, yes=yes))
     confidence = np.maximum(probability, 1 - probability)
+    mean_confidence = float(confidence.mean()) if n else None
     right = (probability >= SATISFIED) == (reference == 1)
+    covariance_with_right = covariance(confidence, right, cluster, most=0.125)
     return Calibration(
         n=n,
         bins=bins,
         expected_error=error if n else None,
-        mean_confidence=float(confidence.mean()) if n else None,
-        covariance_with_right=covariance(confidence, right, cluster, most=0.125),
+        mean_confidence=mean_confidence,
+        covariance_with_right=covariance_with_right,
     )
 
 
@@ -355,9 +362,8 @@ def correlation(
     # Not std(), which may not be 0 for equal values.
     if not len(first_values) or not np.ptp(first_values) or not np.ptp(second_values):
         return Statistic(n=len(first_values), n_clusters=len(np.unique(cluster)))
-    first, second = (
-        (values - values.mean()) / values.std() for values in (first_values, second_values)
-    )
+    first = (first_values - first_values.mean()) / first_values.std()
+    second = (second_values - second_values.mean()) / second_values.std()
     value = float((first * second).mean())
     influence = first * second - value * (first**2 + second**2) / 2
     return linearised(value, influence, cluster, low=-1.0, high=1.0)
@@ -374,20 +380,21 @@ def rank_models(
     both the judge and the reference.
     """
     _, first, answer = np.unique(pairs.answer, return_index=True, return_inverse=True)
-    sides = [_answer_scores(side, answer, len(first)) for side in (pairs.judge, pairs.reference)]
+    judge_scores = _answer_scores(pairs.judge, answer, len(first))
+    reference_scores = _answer_scores(pairs.reference, answer, len(first))
     run = pairs.run[first]
     cluster = pairs.cluster[first]
     scores: list[RunScores] = []
     rankings: list[RankingAgreement] = []
     for score in SCORES:
-        judge_scores, reference_scores = (side[score] for side in sides)
-        both = ~np.isnan(judge_scores) & ~np.isnan(reference_scores)
+        by_judge = judge_scores[score]
+        by_reference = reference_scores[score]
+        both = ~np.isnan(by_judge) & ~np.isnan(by_reference)
         means = []
         for place, name in enumerate(runs):
             rows = both & (run == place)
-            judge, reference = (
-                rate(side[rows], cluster[rows]) for side in (judge_scores, reference_scores)
-            )
+            judge = rate(by_judge[rows], cluster[rows])
+            reference = rate(by_reference[rows], cluster[rows])
             scores.append(RunScores(run=name, score=score, judge=judge, reference=reference))
             means.append((judge.mean, reference.mean))
         rankings.append(RankingAgreement(score=score, **asdict(rank_correlation(means))))
@@ -397,55 +404,49 @@ def rank_models(
 def _answer_scores(
     verdicts: NDArray[np.int8], answer: NDArray[np.intp], n: int
 ) -> dict[str, NDArray[np.float64]]:
-    yes, no = (np.bincount(answer, weights=verdicts == is_, minlength=n) for is_ in (1, 0))
+    yes = np.bincount(answer, weights=verdicts == 1, minlength=n)
+    no = np.bincount(answer, weights=verdicts == 0, minlength=n)
     total = np.bincount(answer, minlength=n)
-    strict = np.where(no > 0, 0.0, np.where(yes == total, 1.0, np.nan))
+    strict = np.full(n, np.nan)
+    strict[yes == total] = 1.0
+    strict[no > 0] = 0.0
     soft = np.divide(yes, yes + no, out=np.full(n, np.nan), where=yes + no > 0)
     return {"strict": strict, "soft": soft}
 
 
 def validation_document(validation: JudgeValidation) -> TableDocument:
     """Build the document of a judge's validation: agreement, calibration and rankings of runs."""
-    confusion_counts = validation.agreement.confusion
-    says = {"yes": "says yes", "no": "says no", "abstained": "abstains"}
-    confusion = [
-        [text, confusion_counts[f"{code}_yes"], confusion_counts[f"{code}_no"]]
-        for code, text in says.items()
-    ]
+    counts = validation.agreement.confusion
+    confusion = []
+    for code, text in (("yes", "says yes"), ("no", "says no"), ("abstained", "abstains")):
+        confusion.append([text, counts[f"{code}_yes"], counts[f"{code}_no"]])
     parts: list[Table | Note] = [
         Note(", ".join(validation.runs), ""),
         _figures(validation),
         table(["the judge", "reference yes", "reference no"], confusion),
     ]
     if validation.calibration.n:
-        bins = [
-            [
-                f"{item.low:.1f}-{item.high:.1f}",
-                item.n,
-                item.mean_probability,
-                item.yes,
-                item.yes.ci95,
-            ]
-            for item in validation.calibration.bins
-            if item.n
-        ]
+        bins = []
+        for item in validation.calibration.bins:
+            if item.n:
+                probability = f"{item.low:.1f}-{item.high:.1f}"
+                bins.append([probability, item.n, item.mean_probability, item.yes, item.yes.ci95])
         parts.append(table(["probability", "n", "mean", "reference yes ± s.e.", "95%"], bins))
     if validation.parts:
         groups = [[part.group, *_agreement(part.agreement)] for part in validation.parts]
         columns = [validation.label, "accuracy ± s.e.", "95%", "kappa", "n", "abstained"]
         parts.append(table(columns, groups))
     if validation.scores:
-        scores = [
-            [f"{item.run} {item.score}", item.judge, item.reference, item.judge.n]
-            for item in validation.scores
-        ]
-        ranked = [
-            [item.score, item.tau_b, item.p_value, item.n_runs] for item in validation.rankings
-        ]
-        tau = Column("tau-b", digits=2, sign=True)
+        scores = []
+        for run in validation.scores:
+            scores.append([f"{run.run} {run.score}", run.judge, run.reference, run.judge.n])
+        ranked = []
+        for ranking in validation.rankings:
+            ranked.append([ranking.score, ranking.tau_b, ranking.p_value, ranking.n_runs])
+        p_column = Column("p", form=p_value)
         parts += [
             table(["mean score", "judge ± s.e.", "reference ± s.e.", "n"], scores),
-            table(["ranking", tau, Column("p", form=p_value), "runs"], ranked),
+            table(["ranking", TAU, p_column, "runs"], ranked),
         ]
     return TableDocument(
         title=f"{validation.judge} against {validation.reference}",
@@ -455,34 +456,37 @@ def validation_document(validation: JudgeValidation) -> TableDocument:
     )
 
 
+TAU = Column("tau-b", digits=2, sign=True)
+
+
 def judges_document(validations: Sequence[JudgeValidation]) -> TableDocument:
     """Build a document that compares several judges with one reference, with a row per judge."""
     first = validations[0]
     rows = []
+    notes: list[str] = []
+    n_known = 0  # judges whose probabilities are known, and vary
     for validation in validations:
-        both = validation.confidence_covariance.mean, validation.confidence_correlation.mean
-        ranked = [ranking.tau_b for ranking in validation.rankings if ranking.score == "soft"] or [
-            None
-        ]
+        notes += [note for note in validation.notes if note not in notes]
+        covariance_mean = validation.confidence_covariance.mean
+        n_known += covariance_mean is not None
+        both = (covariance_mean, validation.confidence_correlation.mean)
+        taus = {ranking.score: ranking.tau_b for ranking in validation.rankings}
         accuracy, between, kappa, *sizes = _agreement(validation.agreement)
-        rows.append([validation.judge, accuracy, between, kappa, *both, *ranked, *sizes])
-    tau = Column("tau-b", digits=2, sign=True) if first.rankings else None
+        row = [validation.judge, accuracy, between, kappa, *both, taus.get("soft"), *sizes]
+        rows.append(row)
+    tau = TAU if first.rankings else None
     columns: list[Column | str | None]
     columns = ["judge", "accuracy ± s.e.", "95%", "kappa", "covariance", "r", tau, "n", "abstained"]
-    about = ["Each judge over the criteria that it and the reference decided on."]
-    n_known = sum(validation.confidence_covariance.mean is not None for validation in validations)
+    about = "Each judge over the criteria that it and the reference decided on."
     if n_known:
-        about.append("covariance and r: of both judges' probabilities of yes.")
+        about += " covariance and r: of both judges' probabilities of yes."
         if n_known < len(validations):
-            about.append("n/a: too few of these probabilities are known, or they do not vary.")
+            about += " n/a: too few of these probabilities are known, or they do not vary."
     else:
         columns[4:6] = [None, None]
     if tau is not None:
-        about.append("tau-b: of the runs' ranking by the soft score.")
-    notes = [
-        " ".join(about),
-        *dict.fromkeys(note for validation in validations for note in validation.notes),
-    ]
+        about += " tau-b: of the runs' ranking by the soft score."
+    notes.insert(0, about)
     return TableDocument(
         title=f"judges against {first.reference}",
         marks=first.marks,
@@ -537,13 +541,19 @@ def _captions(validation: JudgeValidation) -> list[str]:
     sentences = [
         f"{validation.n:,} criteria of {validation.n_clusters:,} prompts, which are the "
         f"statistical units. The judge abstained on {_abstained(validation.agreement):,} of them "
-        f"(not counted as no), the reference on {validation.agreement.reference_abstained:,}.",
-        *([f"Excluded: {excluded}."] if (excluded := validation.left_out.said()) else []),
-        "Confidence: the probability that the judge assigns to its verdict. Its covariance with "
-        "being right is positive (at most 0.125) if the judge is more confident when right."
-        if validation.calibration.n
-        else "The judge's probabilities are not known, so there is no calibration.",
+        f"(not counted as no), the reference on {validation.agreement.reference_abstained:,}."
     ]
+    excluded = validation.left_out.said()
+    if excluded:
+        sentences.append(f"Excluded: {excluded}.")
+    if validation.calibration.n:
+        sentences.append(
+            "Confidence: the probability that the judge assigns to its verdict. Its covariance "
+            "with being right is positive (at most 0.125) if the judge is more confident when "
+            "right."
+        )
+    else:
+        sentences.append("The judge's probabilities are not known, so there is no calibration.")
     if validation.confidence_covariance.n:
         sentences.append("Both judges: their probabilities of yes (covariance at most 0.25).")
     if validation.scores:

@@ -82,18 +82,22 @@ def judge(
     section = _judge_section(folder, judge)
     if isinstance(section, JudgeSection):
         fetch_prompts(published_prompts([section]), settings)
-    job = (
-        later_judge.prepare_panel(folder, section, settings, references=gold)
-        if isinstance(section, PanelSection)
-        else later_judge.prepare_judge(folder, section, settings, usd=budget, references=gold)
-    )
+    if isinstance(section, PanelSection):
+        job = later_judge.prepare_panel(folder, section, settings, references=gold)
+    else:
+        job = later_judge.prepare_judge(folder, section, settings, usd=budget, references=gold)
     for name, text in job.warnings():
         say(f"{folder.name}: judge {name}: {text}")
     if job.model is not None:
         confirm_calls(job.model, partial(job.estimate, retried), job.usd, settings, yes)
-    command = shlex.join(["harness", "judge", run, "--judge", judge, *["--gold"] * gold])
-    command += "" if budget is None else f" --budget {budget}"
-    with_retry = command + (f" --retry {','.join(retried)}" if retried else "")
+    command = shlex.join(["harness", "judge", run, "--judge", judge])
+    if gold:
+        command += " --gold"
+    if budget is not None:
+        command += f" --budget {budget}"
+    with_retry = command
+    if retried:
+        with_retry += f" --retry {','.join(retried)}"
     with Display({folder.name: folder.name}) as display:
         watch = partial(display.watch, folder.name)
         judged = attended(later_judge.judge_later(job, watch, retried), display, with_retry)
@@ -162,37 +166,39 @@ def validate(
     variants = [read_run(folder)[0] for folder in folders]
     first = variants[0]
     others = variants[1:]
+    shared_notes: list[str] = []
     if others:
         refuse_incomparable(first, others)
+        shared_notes += differing(first, others)
+    marks: dict[str, None] = {}
+    for variant in variants:
+        marks |= dict.fromkeys(variant.marks)
     indices = {folder.name: AttemptIndex(folder.attempts) for folder in folders}
     validations = []
     labels = dict[str, list[Label]]()
     for candidate in candidates:
         judges, reference = _sides(folders, candidate, against)
         answers = {name: read_answers(index, judges) for name, index in indices.items()}
-        self_notes = [
-            f"{variant.name}: {note}."
-            for variant in variants
-            for note in notes(variant.metrics, judges)
-        ]
+        self_notes = []
+        for variant in variants:
+            self_notes += [f"{variant.name}: {note}." for note in notes(variant.metrics, judges)]
         validation = agreement(
             pair_verdicts(answers, reference),
             judge=judges[0],
             reference=judges[1] if len(judges) > 1 else against,
             runs=[variant.name for variant in variants],
             label=by,
-            marks=list(dict.fromkeys(mark for variant in variants for mark in variant.marks)),
-            notes=[*(differing(first, others) if others else []), *self_notes],
+            marks=list(marks),
+            notes=[*shared_notes, *self_notes],
         )
         validations.append(validation)
         if isinstance(reference, list):
             labels[judges[0]] = reference
-    show(
-        validation_document(validations[0])
-        if len(validations) == 1
-        else judges_document(validations),
-        form,
-    )
+    if len(validations) == 1:
+        document = validation_document(validations[0])
+    else:
+        document = judges_document(validations)
+    show(document, form)
     try:
         for name, of_judge in labels.items():
             for folder in folders:
@@ -208,19 +214,18 @@ def _sides(
 ) -> tuple[list[str], str | list[Label]]:
     """Return the judge to validate, and the reference: a judge, ``RULES`` or human labels."""
     judges_by_run = {folder.name: judges_with_verdicts(folder.attempts) for folder in folders}
-    common = [
-        name
-        for name in judges_by_run[folders[0].name]
-        if all(name in judges for judges in judges_by_run.values())
-    ]
+    common = list(judges_by_run[folders[0].name])
+    for judges in judges_by_run.values():
+        common = [name for name in common if name in judges]
 
     def chosen(option: str, name: str, excluded: str, question: str) -> str:
         """Return the named judge, or else the only judge of all runs besides ``excluded``."""
         candidates = [candidate for candidate in common if candidate != excluded]
         if not name and len(candidates) != 1:
-            listed = f"Judges with verdicts: {', '.join(candidates)}."
-            none = "The runs have no verdicts of such a judge."
-            raise ConfigError(f"{option}: {question}", listed if candidates else none)
+            remedy = "The runs have no verdicts of such a judge."
+            if candidates:
+                remedy = f"Judges with verdicts: {', '.join(candidates)}."
+            raise ConfigError(f"{option}: {question}", remedy)
         name = name or candidates[0]
         for run, judges in judges_by_run.items():
             if name not in judges:
@@ -261,9 +266,10 @@ def draw(
         seed: Seed of the draw.
     """
     folders = runs_named(runs, Settings())
-    drawn = (error_labels.draw(folder, n, by, seed) for folder in folders)
-    sheet = error_labels.write_sheet(failure for failures in drawn for failure in failures)
-    ExactOutput().write(sheet)
+    failures: list[error_labels.Failure] = []
+    for folder in folders:
+        failures += error_labels.draw(folder, n, by, seed)
+    ExactOutput().write(error_labels.write_sheet(failures))
 
 
 @errors.verb("tally")

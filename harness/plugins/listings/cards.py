@@ -72,9 +72,12 @@ def describe(plugin: Callable[..., Any]) -> Card:
         default = None
         if parameter.default is not parameter.empty:
             default = _YAML.get(repr(parameter.default), str(parameter.default))
-        literal = get_args(annotation) if get_origin(annotation) is Literal else ()
-        values = tuple(map(str, literal)) or tuple(re.findall(r"``([^`\s]+)``", about))
-        options.append(Option(name, _kind(annotation), default, about.replace("``", ""), values))
+        if get_origin(annotation) is Literal:
+            values = list(map(str, get_args(annotation)))
+        else:
+            values = re.findall(r"``([^`\s]+)``", about)
+        about = about.replace("``", "")
+        options.append(Option(name, _kind(annotation), default, about, tuple(values)))
     return Card(text.partition("\n")[0].replace("``", ""), tuple(options))
 
 
@@ -125,21 +128,23 @@ def example(name: str, card: Card, *, judge: bool = False) -> str:
 
     The example sets the required options, except those in `FROM_ROW`.
     """
-    options = [
-        option for option in card.options if option.default is None and option.name not in FROM_ROW
-    ]
-    if not judge and not any(option.default is None for option in card.options):
+    required = [option for option in card.options if option.default is None]
+    options = [option for option in required if option.name not in FROM_ROW]
+    if not judge and not required:
         options = [option for option in card.options if option.default == "null"][:1]
     texts = [f"{option.name}: {_sample(option)}" for option in options]
     if judge:
         texts = [f"name: {name}", *texts, "model: {backend: openai, name: gpt-4o-mini}"]
         return f"judges: [{{{', '.join(texts)}}}]"
-    return f"checks: [{{{name}: {{{', '.join(texts)}}}}}]" if texts else f"checks: [{name}]"
+    if not texts:
+        return f"checks: [{name}]"
+    return f"checks: [{{{name}: {{{', '.join(texts)}}}}}]"
 
 
 def _sample(option: Option) -> str:
-    first = option.kind.partition(" or ")[0]
-    return option.values[0] if option.values else _SAMPLES.get(first, "[…]")
+    if option.values:
+        return option.values[0]
+    return _SAMPLES.get(option.kind.partition(" or ")[0], "[…]")
 
 
 def plugin_list(cards: Mapping[str, Card]) -> RenderableType:
@@ -168,7 +173,9 @@ def preset_list(presets: Sequence[tuple[str, str, str, str]]) -> RenderableType:
 
 
 def _explained(text: Text, more: str) -> Text:
-    return Text.assemble(text, "\n", (inert_text(more).plain, "dim")) if more else text
+    if not more:
+        return text
+    return Text.assemble(text, "\n", (inert_text(more).plain, "dim"))
 
 
 def _grid() -> RichTable:
@@ -178,45 +185,45 @@ def _grid() -> RichTable:
     return table
 
 
+PRICE_FACTS = ("host", "model", "as_of", "until", "source", "note", "own")
 _UNSTATED = "-"
 _OWN = "*"
 
 
 def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> TableDocument:
     """Build the list of prices by host and model, with a note on the user's own file."""
-    texts = (Column("as of", text=True), Column("", text=True))
     notes: dict[str, int] = {}
     rows: list[list[object]] = []
+    data = []
+    has_own = False
     for entry in entries:
-        figures = [*_figures(entry.price), str(entry.as_of or _UNSTATED), _marks(entry, notes)]
-        rows.append([entry.host, entry.model, *figures])
-        if long := entry.price.long_context:
+        price = entry.price
+        has_own |= entry.own
+        date = str(entry.as_of or _UNSTATED)
+        rows.append([entry.host, entry.model, *_figures(price), date, _marks(entry, notes)])
+        if long := price.long_context:
             dim = [Cell(figure, style="dim") for figure in _figures(long)]
             above = f"  above {long.above_tokens:,} tokens in"
             rows.append([entry.host, above, *dim, "", ""])
+        facts = {key: getattr(entry, key) for key in PRICE_FACTS}
+        data.append({**facts, "price": price.model_dump()})
     foot = [f"{number} {text}" for text, number in notes.items()]
-    if own_file is not None and any(entry.own for entry in entries):
+    if own_file is not None and has_own:
         foot.append(f"{_OWN} yours: {own_file}")
     foot.append("US dollars per million tokens; batch is input/output; - means not stated.")
+    texts = (Column("as of", text=True), Column("", text=True))
     headings = ("host", "model", "input", "cached", "output", "batch", *texts)
     prices = table(headings, rows, names=2, sectioned=True)
-    fields = ("host", "model", "as_of", "until", "source", "note", "own")
-    data = [
-        {
-            **{key: getattr(price_entry, key) for key in fields},
-            "price": price_entry.price.model_dump(),
-        }
-        for price_entry in entries
-    ]
     return TableDocument(parts=[prices, *map(Note, foot)], data=data)
 
 
 def _marks(entry: PriceEntry, notes: dict[str, int]) -> str:
     """Return the footnote marks of a row, adding new footnotes to ``notes``."""
+    marks = [_OWN] if entry.own else []
     until = f"until {entry.until}" if entry.until else None
-    texts = [text for text in (entry.source, until, entry.note) if text]
-    marks = [str(notes.setdefault(text, len(notes) + 1)) for text in texts]
-    return " ".join([_OWN, *marks] if entry.own else marks)
+    for text in filter(None, (entry.source, until, entry.note)):
+        marks.append(str(notes.setdefault(text, len(notes) + 1)))
+    return " ".join(marks)
 
 
 def _figures(rates: Prices) -> list[str]:
@@ -240,13 +247,13 @@ def configs(form: JsonFormat = "table") -> None:
 
 
 def _show_lines(summaries: Mapping[str, str], form: str) -> None:
-    if form == "table":
-        for name, summary in summaries.items():
-            line = Text.assemble((inert(name).plain, "bold"), "  ", inert_text(summary))
-            output.print(line, soft_wrap=True)
-    else:
+    if form != "table":
         data = [{"name": name, "summary": summary} for name, summary in summaries.items()]
         show_listing("", data, form)
+        return
+    for name, summary in summaries.items():
+        line = Text.assemble((inert(name).plain, "bold"), "  ", inert_text(summary))
+        output.print(line, soft_wrap=True)
 
 
 def tasks(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "table") -> None:
@@ -256,9 +263,10 @@ def tasks(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "table
         name: Show this task only.
     """
     prefix, _, task_part = name.partition(":")
-    prefixed = task_part != "" and prefix in named_tasks()
-    names = _names("tasks", prefix if prefixed else name)
-    if prefixed:
+    if not task_part or prefix not in named_tasks():
+        names = _names("tasks", name)
+    else:
+        names = _names("tasks", prefix)
         say(
             f"These are the options of {prefix}. Whether {task_part} exists was not checked. Its "
             f"instances and first prompt: harness eval {name} --model MODEL --dry-run"
@@ -347,28 +355,31 @@ def backends(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "ta
         name: Show this backend or preset only.
     """
     names = kind("backends").names()
-    if name and name not in (*names, *PRESETS):
-        raise ConfigError(
-            f"There is no backend or preset {name!r}.", nearest(name, {*names, *PRESETS})
-        )
-    shown_names = names
-    if name:
-        shown_names = [name] if name in names else []
-    cards = {backend: _card("backends", backend) for backend in shown_names}
-    for backend, card in cards.items():
-        cards[backend] = replace(card, facts=_features(backend, card.options))
+    candidates = {*names, *PRESETS}
+    if name and name not in candidates:
+        raise ConfigError(f"There is no backend or preset {name!r}.", nearest(name, candidates))
+    cards = {}
+    for backend in names:
+        if name in ("", backend):
+            card = _card("backends", backend)
+            cards[backend] = replace(card, facts=_features(backend, card.options))
     presets = []
     for preset_name, preset in PRESETS.items():
         if name not in ("", preset_name):
             continue
-        unkeyed = "Microsoft Entra ID" if preset.entra else "takes no key"
-        key = f"{preset.key} {key_state(preset.key)}" if preset.key else unkeyed
+        key = "Microsoft Entra ID" if preset.entra else "takes no key"
+        if preset.key:
+            key = f"{preset.key} {key_state(preset.key)}"
         presets.append((preset_name, preset.title, preset.url or f"yours, like {preset.hint}", key))
-    title = Text("Presets of openai, openai_responses and openai_completions", style="bold")
     keys = ("name", "title", "url", "key")
     data = {"backends": cards, "presets": [dict(zip(keys, row, strict=True)) for row in presets]}
-    listed = [title, preset_list(presets)] if presets else []
-    show_listing(Group(*([plugin_list(cards)] if cards else []), *listed), data, form)
+    parts: list[RenderableType] = []
+    if cards:
+        parts.append(plugin_list(cards))
+    if presets:
+        title = "Presets of openai, openai_responses and openai_completions"
+        parts += [Text(title, style="bold"), preset_list(presets)]
+    show_listing(Group(*parts), data, form)
 
 
 def _features(name: str, options: tuple[Option, ...]) -> tuple[tuple[str, str], ...]:
@@ -379,10 +390,13 @@ def _features(name: str, options: tuple[Option, ...]) -> tuple[tuple[str, str], 
         features: frozenset[str] = kind("backends").build(name, needed, **supplied).features
     except Exception:  # whatever a third party's constructor does
         return (("features", "depend on its options"),)
+    accepted = ", ".join(sorted(PARAMETERS & features))
+    constraints = ", ".join(sorted(CONSTRAINTS & features))
+    others = ", ".join(sorted(features - PARAMETERS - CONSTRAINTS))
     return (
-        ("accepts", ", ".join(sorted(PARAMETERS & features)) or "no decoding parameters"),
-        ("constrains answers by", ", ".join(sorted(CONSTRAINTS & features)) or "nothing"),
-        ("features", ", ".join(sorted(features - PARAMETERS - CONSTRAINTS)) or "none"),
+        ("accepts", accepted or "no decoding parameters"),
+        ("constrains answers by", constraints or "nothing"),
+        ("features", others or "none"),
     )
 
 

@@ -126,9 +126,10 @@ class LmTasks:
 
     def group_of(self, task: str) -> str | None:
         """Return the name of a group that a task directly belongs to, if there is one."""
-        return next(
-            (name for name, group in self.groups.items() if task in group.child_names), None
-        )
+        for name, group in self.groups.items():
+            if task in group.child_names:
+                return name
+        return None
 
 
 def load(
@@ -179,8 +180,9 @@ def _loaded(
 def _load_matching(manager: Any, names: Sequence[str]) -> LmTasks:
     chosen: list[str] = []
     for name in names:
-        matching = [name] if Path(name).suffix in (".yaml", ".yml") else []
-        matching = matching or sorted(fnmatch.filter(manager.all_tasks, name))
+        matching = [name]
+        if Path(name).suffix not in (".yaml", ".yml"):
+            matching = sorted(fnmatch.filter(manager.all_tasks, name))
         if not matching:
             similar = [task for task in manager.all_tasks if task[:2] == name[:2]]
             remedy = f"{nearest(name, similar)} For a task of your own, set task.include_path."
@@ -193,13 +195,12 @@ def _load_matching(manager: Any, names: Sequence[str]) -> LmTasks:
     except ConfigError as error:
         if not isinstance(cause := error.__cause__, OSError):
             raise
-        local = isinstance(cause, FileNotFoundError) and "Hub" not in str(cause)
-        raise DataMissing(
-            f"The data of {listed} cannot be loaded ({type(cause).__name__}: {cause}).",
-            "Correct dataset_kwargs in the task's file. Relative paths start at the current folder."
-            if local
-            else "They are downloaded from the Hugging Face Hub at first use.",
-        ) from None
+        remedy = "They are downloaded from the Hugging Face Hub at first use."
+        if isinstance(cause, FileNotFoundError) and "Hub" not in str(cause):
+            remedy = "Correct dataset_kwargs in the task's file. "
+            remedy += "Relative paths start at the current folder."
+        reason = f"{type(cause).__name__}: {cause}"
+        raise DataMissing(f"The data of {listed} cannot be loaded ({reason}).", remedy) from None
     return LmTasks(loaded["tasks"], loaded.get("groups", {}))
 
 
@@ -245,9 +246,8 @@ def _documents(name: str, task: Any, prompts: LmPrompts) -> Iterator[LmDocument]
         remedy = "Set task.num_fewshot to a smaller number."
         raise ConfigError(f"{problem}, too few for num_fewshot: {shots:,}.", remedy) from None
     for number, requests in groupby(task.instances, key=lambda request: request.doc_id):
-        document = LmDocument(
-            name, number, tuple(sorted(requests, key=lambda request: request.idx))
-        )
+        ordered = sorted(requests, key=lambda request: request.idx)
+        document = LmDocument(name, number, tuple(ordered))
         kinds = {request.request_type for request in document.requests}
         if len(kinds) > 1 or (document.generates and len(document.requests) > 1):
             why = "it makes several kinds of request."
@@ -265,8 +265,11 @@ def described(task: Any) -> str:
 
     Functions are represented by their source code.
     """
-    # If a document has several contexts, doc_to_text returns the index of the right one.
-    left_out = INPUTS - ({"doc_to_text"} if getattr(task, "multiple_input", 0) else set())
-    config = {key: value for key, value in task.dump_config().items() if key not in left_out}
+    config = {}
+    for key, value in task.dump_config().items():
+        # If a document has several contexts, doc_to_text returns the index of the right one.
+        is_index = key == "doc_to_text" and getattr(task, "multiple_input", 0)
+        if key not in INPUTS or is_index:
+            config[key] = value
     text = json.dumps(config, sort_keys=True, default=str)
     return re.sub(r" at 0x[0-9a-f]+", "", text)

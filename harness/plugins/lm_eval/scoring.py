@@ -55,10 +55,9 @@ def responses(document: LmDocument, text: str) -> list[Any]:
     if document.generates:
         return [encodable(text)]
     likelihoods = read_likelihoods(text, len(document.requests))
-    return [
-        likelihood.total if document.rolls else (likelihood.total, likelihood.greedy)
-        for likelihood in likelihoods
-    ]
+    if document.rolls:
+        return [likelihood.total for likelihood in likelihoods]
+    return [(likelihood.total, likelihood.greedy) for likelihood in likelihoods]
 
 
 def values(
@@ -77,16 +76,17 @@ def _filtered(
     task: Any, answered: Sequence[tuple[LmDocument, Sequence[Sequence[Any]]]]
 ) -> list[list[Any]]:
     """Return each document's requests with their filtered responses."""
-    requests_of_each = [
-        [
-            dataclasses.replace(request, resps=list(results), filtered_resps={})
-            for request, results in zip(document.requests, responses_, strict=True)
-        ]
-        for document, responses_ in answered
-    ]
-    task._instances = [request for requests in requests_of_each for request in requests]
+    by_document = []
+    task._instances = []
+    for document, responses_ in answered:
+        requests = []
+        for request, results in zip(document.requests, responses_, strict=True):
+            copy = dataclasses.replace(request, resps=list(results), filtered_resps={})
+            requests.append(copy)
+        by_document.append(requests)
+        task._instances += requests
     task.apply_filters()
-    return requests_of_each
+    return by_document
 
 
 def _metrics(task: Any, requests: Sequence[Any]) -> dict[FilteredMetric, Any]:
@@ -159,26 +159,30 @@ def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
     scored: dict[str, Score] = {}
     decided = False
     for metric, value in of_document.items():
-        if (number := _number(value)) is None:
+        number = _number(value)
+        if number is None:
             continue
-        name = str(metric) if several else metric.name
-        if not abs(number) <= LARGEST:  # also for NaN
-            scored[name] = _not_recordable(number)
-            continue
-        decides = not decided and number in (0, 1) and ACCURACY.fullmatch(metric.name) is not None
-        decided |= decides
-        reason = _reason(task, requests, metric.filter) if decides and not number else ""
         is_accuracy = ACCURACY.fullmatch(metric.name) is not None and 0 <= number <= 1
-        scored[name] = Score(number, bool(number) if decides else None, reason, share=is_accuracy)
+        passed = None
+        reason = ""
+        if is_accuracy and not decided and number in (0, 1):
+            decided = True
+            passed = bool(number)
+            if not passed:
+                reason = _reason(task, requests, metric.filter)
+        name = str(metric) if several else metric.name
+        scored[name] = _recordable(Score(number, passed, reason, share=is_accuracy))
     if not scored and not document.generates:
-        total = sum(reply if isinstance(reply, float) else reply[0] for reply in replies)
-        is_recordable = abs(total) <= LARGEST  # not for -inf
-        scored[LOGLIKELIHOOD] = Score(total) if is_recordable else _not_recordable(total)
+        totals = replies if document.rolls else [total for total, _ in replies]
+        scored[LOGLIKELIHOOD] = _recordable(Score(sum(totals)))
     return scored
 
 
-def _not_recordable(number: float) -> Score:
-    return Score(None, None, f"The value is {number:g}, which cannot be recorded.")
+def _recordable(score: Score) -> Score:
+    """Return a score or, if its value is too large or not a number, a score without a value."""
+    if score.value is not None and abs(score.value) <= LARGEST:  # false for NaN
+        return score
+    return Score(None, None, f"The value is {score.value:g}, which cannot be recorded.")
 
 
 def _reason(task: Any, requests: Sequence[Any], filter_: str) -> str:
@@ -202,8 +206,9 @@ def _reason(task: Any, requests: Sequence[Any], filter_: str) -> str:
     expected = truncated(repr(target), LONGEST)
     if task.get_config("process_results") is None and target is not None:
         return f"{answer} is not the expected answer {expected}"
-    has_text = isinstance(target, str) and target
-    return f"{answer} does not pass" + (f" (target: {expected})" if has_text else "")
+    if isinstance(target, str) and target:
+        return f"{answer} does not pass (target: {expected})"
+    return f"{answer} does not pass"
 
 
 def filtered(task: Any, document: LmDocument, text: str) -> str | None:
@@ -238,7 +243,8 @@ def aggregated(loaded: LmTasks, answers: Iterable[GivenAnswer]) -> dict[str, dic
     leaves = dict(results)
     for name, group in loaded.groups.items():
         results[name] = group.aggregate(leaves)
-    return {name: numbers for name, metrics in results.items() if (numbers := _numbers(metrics))}
+    numbers = {name: _numbers(metrics) for name, metrics in results.items()}
+    return {name: of_task for name, of_task in numbers.items() if of_task}
 
 
 def identifier(document: LmDocument) -> str:
@@ -248,7 +254,9 @@ def identifier(document: LmDocument) -> str:
 
 def repeats(task: Any) -> int:
     """Return how many answers to each document a task needs."""
-    return int(task.get_config("repeats") or 1) if task.OUTPUT_TYPE == "generate_until" else 1
+    if task.OUTPUT_TYPE != "generate_until":
+        return 1
+    return int(task.get_config("repeats") or 1)
 
 
 def _repeated(task: Any, responses_: Sequence[Sequence[Any]]) -> list[list[Any]]:
@@ -276,16 +284,20 @@ def _aggregated(task: Any, documents: Iterable[Mapping[FilteredMetric, Any]]) ->
             items[metric].append(value)
     mean = importlib.import_module("lm_eval.api.metrics").mean
     functions = task.aggregation()
-    of_task = {
-        str(metric): functions.get(metric.name, mean)(metric_values)
-        for metric, metric_values in items.items()
-    }
+    of_task: dict[str, Any] = {}
+    for metric, metric_values in items.items():
+        aggregate = functions.get(metric.name, mean)
+        of_task[str(metric)] = aggregate(metric_values)
     return {**of_task, SAMPLES: max(map(len, items.values()), default=0)}
 
 
 def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
-    numbers = {name: _number(value) for name, value in metrics.items()}
-    return {name: float(n) for name, n in numbers.items() if n is not None and math.isfinite(n)}
+    numbers = {}
+    for name, value in metrics.items():
+        number = _number(value)
+        if number is not None and math.isfinite(number):
+            numbers[name] = float(number)
+    return numbers
 
 
 def _number(value: Any) -> bool | float | None:

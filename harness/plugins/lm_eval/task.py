@@ -78,11 +78,16 @@ class LmEvalTask(Task[LmDocument]):
         *,
         data: DataFolder,
     ) -> None:
-        self._names = [data.own(name) for name in ([task] if isinstance(task, str) else task)]
-        folder = Path(data.own(include_path)) if include_path else None
-        self._include = EXAMPLE if include_path == "builtin" else folder
+        names = [task] if isinstance(task, str) else task
+        self._names = list(map(data.own, names))
+        self._include: Path | None = None
+        if include_path == "builtin":
+            self._include = EXAMPLE
+        elif include_path:
+            self._include = Path(data.own(include_path))
         chat = apply_chat_template
-        chat = data.own(chat) if isinstance(chat, str) else chat
+        if isinstance(chat, str):
+            chat = data.own(chat)
         self._prompts = LmPrompts(
             num_fewshot, chat, fewshot_as_multiturn, system_instruction, fewshot_seed
         )
@@ -106,8 +111,10 @@ class LmEvalTask(Task[LmDocument]):
     def instances(self) -> Iterator[One]:
         """Yield the documents with the groups ``task`` and, if lm-eval has one, ``group``."""
         for document in self._loaded.documents:
+            groups = {"task": document.task}
             group = self._loaded.group_of(document.task)
-            groups = {"task": document.task} | ({"group": group} if group else {})
+            if group:
+                groups["group"] = group
             yield Instance(scoring.identifier(document), document, groups)
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -125,11 +132,10 @@ class LmEvalTask(Task[LmDocument]):
         for instance in self.instances():
             request = instance.data.requests[0]
             add("documents", instance.id, request.doc)
-            add(
-                "prompt",
-                [[message.role, message.content] for message in self.messages(instance, ())],
-            )
-            add("decoding", request.args[1:] if instance.data.generates else None)
+            prompt = [[message.role, message.content] for message in self.messages(instance, ())]
+            add("prompt", prompt)
+            decoding = request.args[1:] if instance.data.generates else None
+            add("decoding", decoding)
         digests = {f"{name}_sha256": hashed.hexdigest() for name, hashed in hashes.items()}
         return {"lm_eval": version("lm_eval"), **digests}
 
@@ -158,8 +164,9 @@ class LmEvalTask(Task[LmDocument]):
     @override
     def needed_features(self) -> frozenset[str]:
         """The feature ``loglikelihoods``, if answers are given."""
-        scores_given = any(not document.generates for document in self._loaded.documents)
-        return frozenset({LOGLIKELIHOODS} if scores_given else ())
+        if all(document.generates for document in self._loaded.documents):
+            return frozenset()
+        return frozenset({LOGLIKELIHOODS})
 
     @cached_property
     @override
@@ -181,16 +188,19 @@ class LmEvalTask(Task[LmDocument]):
         theirs: dict[str, Any] = dict(instance.data.requests[0].args[1])
         theirs.pop("do_sample", None)
         until = theirs.pop("until", None) or ()
-        stop = tuple(text for text in ((until,) if isinstance(until, str) else until) if text)
+        stop = tuple(filter(None, [until] if isinstance(until, str) else until))
+        if self._prompts.apply_chat_template is True:
+            stop = stop[:CHAT_STOPS]
         length = theirs.pop("max_gen_toks", MAX_TOKENS)
         mine = {
             "max_tokens": theirs.pop("max_tokens", length),
             "temperature": theirs.pop("temperature", 0.0),
             "top_p": theirs.pop("top_p", None),
-            "stop": stop[:CHAT_STOPS] if self._prompts.apply_chat_template is True else stop,
+            "stop": stop,
         }
-        mine |= {key: getattr(decoding, key) for key in decoding.given() if key != "extra"}
-        return structs.replace(request, decoding=Decoding(**mine, extra=theirs | decoding.extra))
+        mine |= {key: getattr(decoding, key) for key in decoding.given()}
+        mine["extra"] = theirs | decoding.extra
+        return structs.replace(request, decoding=Decoding(**mine))
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Return lm-eval's metrics of one answer. The first accuracy of 0 or 1 is the verdict.
@@ -238,13 +248,17 @@ class LmEvalTask(Task[LmDocument]):
     def reference(self, instance: One) -> str | None:
         """Return the document's target if it is text that passes, else None."""
         target = self.expected_answer(instance)
-        passes = target and any(score.passed for score in self.score(instance, target).values())
-        return target if passes else None
+        if target:
+            for score in self.score(instance, target).values():
+                if score.passed:
+                    return target
+        return None
 
     @override
     def expected_answer(self, instance: One) -> str | None:
         """Return the document's target if it is text and the model writes the answer, else None."""
-        task = self._loaded.tasks[instance.data.task]
         document = instance.data
-        target = task.doc_to_target(document.requests[0].doc) if document.generates else None
+        if not document.generates:
+            return None
+        target = self._loaded.tasks[document.task].doc_to_target(document.requests[0].doc)
         return target if isinstance(target, str) else None

@@ -101,7 +101,10 @@ class _Recording(msgspec.Struct, forbid_unknown_fields=True):
 
 def recorded(answers: Mapping[str, str | Answer | Sequence[str | Answer]]) -> Answerer:
     """Return a function that looks up the answer to a request, or raises NoAnswer."""
-    return _lookup({p: [a] if isinstance(a, str | Answer) else list(a) for p, a in answers.items()})
+    several: dict[_Key, Sequence[str | Answer]] = {}
+    for prompt, answer in answers.items():
+        several[prompt] = [answer] if isinstance(answer, str | Answer) else answer
+    return _lookup(several)
 
 
 def read_recording(path: Path) -> Answerer:
@@ -127,8 +130,10 @@ def read_recording(path: Path) -> Answerer:
                 'Write {"prompt": …, "text": …}; prompt is a string or a list of messages. '
                 'Optional "logprobs" is a list of mappings from tokens to numbers.'
             ) from None
-        answer = Answer(recording.text, recording.logprobs)
-        answers.setdefault(recording.prompt, []).append(answer if answer.logprobs else answer.text)
+        answer: str | Answer = recording.text
+        if recording.logprobs:
+            answer = Answer(recording.text, recording.logprobs)
+        answers.setdefault(recording.prompt, []).append(answer)
     return _lookup(answers)
 
 
@@ -181,8 +186,9 @@ def inline(choice: wire.ReplyChoice) -> str:
     """Return the reasoning in ``<think>`` tags (unclosed if it was cut off), then the text."""
     if not choice.reasoning:
         return choice.text
-    cut_off = choice.finish == "length" and not choice.text
-    return f"<think>\n{choice.reasoning}" + ("" if cut_off else f"\n</think>\n\n{choice.text}")
+    if choice.finish == "length" and not choice.text:
+        return f"<think>\n{choice.reasoning}"
+    return f"<think>\n{choice.reasoning}\n</think>\n\n{choice.text}"
 
 
 def positions(
@@ -196,21 +202,21 @@ def positions(
     offset = 0
     for distribution in distributions or map(_sure, _TOKEN.findall(text)):
         ranked = sorted(distribution.items(), key=lambda pair: -pair[1])
-        # The sampled token need not be the likeliest.
-        token = next(
-            (
-                candidate
-                for candidate, _ in ranked
-                if candidate and text.startswith(candidate, offset)
-            ),
-            ranked[0][0],
-        )
-        offset += len(token) if text.startswith(token, offset) else 0
+        token = ranked[0][0]
+        for candidate, _ in ranked:  # the sampled token need not be the likeliest
+            if candidate and text.startswith(candidate, offset):
+                token = candidate
+                offset += len(token)
+                break
         places.append(wire.TokenPosition(token, distribution[token], tuple(ranked[:n])))
     return tuple(places)
 
 
 def _sure(token: str) -> dict[str, float]:
-    others = [alternative for alternative in _ALTERNATIVES if alternative != token]
-    shares = {alternative: (1 - SURE) / 2 ** (rank + 1) for rank, alternative in enumerate(others)}
-    return {word: math.log(share) for word, share in {token: SURE, **shares}.items()}
+    logprobs = {token: math.log(SURE)}
+    share = 1 - SURE
+    for alternative in _ALTERNATIVES:
+        if alternative != token:
+            share /= 2
+            logprobs[alternative] = math.log(share)
+    return logprobs

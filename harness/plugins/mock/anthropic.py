@@ -203,8 +203,12 @@ class AnthropicMessages(wire.WireFormat):
         header_key = wire.header(headers, b"x-api-key")
         token = wire.bearer(headers)
         if (header_key or token) != key:
-            wrong = "invalid x-api-key" if header_key else "Invalid bearer token"
-            raise ApiError(401, wrong if header_key or token else "x-api-key header is required")
+            problem = "x-api-key header is required"
+            if header_key:
+                problem = "invalid x-api-key"
+            elif token:
+                problem = "Invalid bearer token"
+            raise ApiError(401, problem)
 
     def invalid_body(self, error: Exception) -> ApiError:
         match = _FIELD_ERROR.match(str(error))
@@ -231,11 +235,13 @@ class AnthropicMessages(wire.WireFormat):
 
 def _marked(parts: Sequence[str | list[_Block]]) -> str:
     """Return the prompt up to and including its last block with ``cache_control`` ("" if none)."""
-    text = marked = ""
+    text = ""
+    marked = ""
     for part in parts:
         for block in [_Block("text", part)] if isinstance(part, str) else part:
             text += f"{block.text}\0"
-            marked = marked if bytes(block.cache_control) == b"null" else text
+            if bytes(block.cache_control) != b"null":
+                marked = text
     return marked
 
 
@@ -297,10 +303,15 @@ class BedrockConverse(wire.WireFormat):
         turns = [Turn(turn.role, wire.joined(turn.content)) for turn in request.messages]
         turns[:0] = [Turn("system", part.text) for part in request.system if part.text]
         config = request.inference_config or _InferenceConfig()
-        text = marked = ""
-        for part in (*request.system, *(c for turn in request.messages for c in turn.content)):
+        parts = [*request.system]
+        for turn in request.messages:
+            parts += turn.content
+        text = ""
+        marked = ""
+        for part in parts:
             text += f"{part.text}\0"
-            marked = text if part.cache_point else marked
+            if part.cache_point:
+                marked = text
         return MockRequest(
             digest=digest,
             model="",  # in the path

@@ -192,7 +192,8 @@ class Provider:
         faults = self._faults.changed(conditions.faults, conditions.fault_on)
         latency = self._latency if conditions.latency is None else Latency(conditions.latency)
         self._batching.change(conditions.batch_faults, conditions.batch_latency)
-        self._faults, self._latency = faults, latency  # only now: an invalid setting changes none
+        self._faults = faults  # only now: an invalid setting changes none
+        self._latency = latency
         if conditions.limits is not None:
             self._limits = MockRateLimits(conditions.limits)
 
@@ -354,8 +355,10 @@ class Provider:
         if request.echoed and fault not in _FAULTY_CHOICES:
             return [scored(request.model, text) for text in request.echoed]
         if request.prompts:
-            requests = map(request.alone, request.prompts)
-            return [choice for single in requests for choice in self._choices(call, single, fault)]
+            choices: list[ReplyChoice] = []
+            for prompt in request.prompts:
+                choices += self._choices(call, request.alone(prompt), fault)
+            return choices
         try:
             answers = [self._answerer(request, index) for index in range(request.n)]
         except wire.NoAnswer as missing:

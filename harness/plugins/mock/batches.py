@@ -288,8 +288,8 @@ class VendorBatches(ABC):
             newest = newest[1 + newest.index(self.find(after)) :]
         size = max(1, min(self.most_listed, self.number(query, "limit", 20)))
         data = [self.view(batch, headers) for batch in newest[:size]]
-        first, last = (data[end]["id"] if data else None for end in (0, -1))
-        more = {"first_id": first, "last_id": last, "has_more": len(newest) > size}
+        ids = [batch["id"] for batch in data] or [None]
+        more = {"first_id": ids[0], "last_id": ids[-1], "has_more": len(newest) > size}
         return {"object": "list", "data": data, **more}
 
     def number(self, query: Given, name: str, default: int) -> int:
@@ -316,8 +316,12 @@ def suppressed(kind: type[Exception], function: Callable[..., object]) -> Callab
 
 def check_unique(entries: Iterable[BatchedRequest]) -> str:
     """Return a custom id that several entries have, or "" if all ids are unique."""
-    counts = Counter(entry.custom_id for entry in entries)
-    return next((name for name, count in counts.items() if count > 1), "")
+    names = set()
+    for entry in entries:
+        if entry.custom_id in names:
+            return entry.custom_id
+        names.add(entry.custom_id)
+    return ""
 
 
 class FileBatches(VendorBatches):

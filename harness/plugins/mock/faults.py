@@ -30,9 +30,12 @@ LATENCY_FORMS = "SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA"
 def draw(seed: int, digest: str, attempt: int) -> tuple[float, float]:
     """Return two pseudo-random numbers in [0, 1), by seed, request and attempt."""
     noise = blake2b(f"{seed}:{digest}:{attempt}".encode(), digest_size=16).digest()
+    return _share(noise[:8]), _share(noise[8:])
+
+
+def _share(noise: bytes) -> float:
     # 53 bits: as many as a float holds, so that the result stays below 1.
-    first, second = ((int.from_bytes(half) >> 11) / (1 << 53) for half in (noise[:8], noise[8:]))
-    return first, second
+    return (int.from_bytes(noise) >> 11) / (1 << 53)
 
 
 Fault = str  # the name of a way to fail (docs/mock.md)
@@ -56,8 +59,10 @@ def altered(answer: JsonObject, fault: Fault | None, key: str) -> JsonObject:
     ``key`` is the key that the client has sent.
     """
     name, _, detail = (fault or "").partition(":")
+    if name == "key_in_finish":
+        detail = key
     if name in _ALTERATIONS:
-        _ALTERATIONS[name](answer, key if name == "key_in_finish" else detail or DETAILS.get(name))
+        _ALTERATIONS[name](answer, detail or DETAILS.get(name))
     return answer
 
 
@@ -68,8 +73,10 @@ def error_of(code: str | None) -> dict[str, object]:
 
 def _count(count: int) -> _Alteration:
     def alter(answer: JsonObject, _: str | None) -> None:
-        usage = answer["usageMetadata" if "usageMetadata" in answer else "usage"]
-        usage.update((name, count) for name, value in usage.items() if isinstance(value, int))
+        usage = answer.get("usageMetadata") or answer["usage"]
+        for name, value in usage.items():
+            if isinstance(value, int):
+                usage[name] = count
 
     return alter
 
@@ -181,15 +188,21 @@ class FaultMix:
 
     def changed(self, shares: Mapping[str, float] | None, texts: Iterable[str] | None) -> FaultMix:
         """Return a mix with other shares or texts (None: the same)."""
-        return FaultMix(
-            self.shares if shares is None else shares, self.texts if texts is None else texts
-        )
+        if shares is None:
+            shares = self.shares
+        if texts is None:
+            texts = self.texts
+        return FaultMix(shares, texts)
 
     def pick(self, number: float, turns: Sequence[Turn] = ()) -> Fault | None:
         """Return the fault that a uniform random number in [0, 1) selects for a prompt, if any."""
-        if self.texts and not any(text in turn.text for text in self.texts for turn in turns):
+        prompt = "\0".join(turn.text for turn in turns)
+        if self.texts and not any(text in prompt for text in self.texts):
             return None
-        return next((fault for bound, fault in self._bounds if number < bound), None)
+        for bound, fault in self._bounds:
+            if number < bound:
+                return fault
+        return None
 
 
 def parse_shares(options: Iterable[str]) -> dict[str, float]:

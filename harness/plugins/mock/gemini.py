@@ -123,13 +123,13 @@ class GeminiContent(wire.WireFormat):
             "finishReason": self.texts.finish[choice.finish],
         }
         if choice.positions is not None:
-            candidate["logprobsResult"] = {
-                "chosenCandidates": [_token(p.token, p.logprob) for p in choice.positions],
-                "topCandidates": [
-                    {"candidates": [_token(*likely) for likely in p.likeliest]}
-                    for p in choice.positions
-                ],
-            }
+            chosen = []
+            top = []
+            for position in choice.positions:
+                chosen.append(_token(position.token, position.logprob))
+                likeliest = [_token(*likely) for likely in position.likeliest]
+                top.append({"candidates": likeliest})
+            candidate["logprobsResult"] = {"chosenCandidates": chosen, "topCandidates": top}
         return candidate
 
     def error(self, error: ApiError, request_id: str) -> JsonObject:
@@ -204,8 +204,7 @@ class GeminiBatches(FileBatches):
         if (match := _PATH.match(path)) is None:
             return None
         service = match[1] or ""
-        rest = path[match.end(1) if match[1] else 0 :]
-        rest = rest.removeprefix("/v1beta")
+        rest = path.removeprefix(service).removeprefix("/v1beta")
         match method, service, rest.strip("/").split("/"):
             case "POST", "/upload", ["files"]:
                 return self._upload(headers, body, query)

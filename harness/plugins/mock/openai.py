@@ -13,7 +13,6 @@ import time
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
-from itertools import accumulate
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, Struct
@@ -175,7 +174,9 @@ class OpenAI(wire.WireFormat):
         message = f"Rate limit reached for {model} on {unit} per min ({unit[0].upper()}PM)"
         if level:
             message += f": Limit {level.limit}, Used {level.used}, Requested {level.wanted}"
-        message += f". Please try again in {self.reset(retry_after)}." if retry_after else "."
+        message += "."
+        if retry_after:
+            message += f" Please try again in {self.reset(retry_after)}."
         return ApiError(429, message, "rate_limit_exceeded", kind=unit, retry_after=retry_after)
 
     def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> JsonObject:
@@ -219,15 +220,17 @@ class OpenAIChat(OpenAI):
         if request.top_logprobs is not None and not request.logprobs:
             problem = "The 'top_logprobs' parameter is only allowed when 'logprobs' is enabled."
             raise self.invalid(problem)
+        turns = [Turn(turn.role, wire.joined(turn.content)) for turn in request.messages]
+        logprobs = (request.top_logprobs or 0) if request.logprobs else None
         return MockRequest(
             digest=digest,
             model=request.model,
-            turns=tuple(Turn(m.role, wire.joined(m.content)) for m in request.messages),
+            turns=tuple(turns),
             n=request.n or 1,
             max_tokens=request.max_completion_tokens or request.max_tokens,
             stop=_stops(request.stop),
             reasons=request.reasoning_effort != "none",
-            logprobs=(request.top_logprobs or 0) if request.logprobs else None,
+            logprobs=logprobs,
         )
 
     def choice(self, request: MockRequest, choice: ReplyChoice) -> JsonObject:
@@ -259,19 +262,22 @@ class OpenAICompletions(OpenAI):
         if request.suffix or request.stream or request.max_tokens == 0:
             problem = "The mock provider does not support 'suffix', 'stream' and length 0."
             raise self.invalid(problem, "unsupported_parameter")
-        raw_prompts = [request.prompt] if isinstance(request.prompt, str) else request.prompt
-        decode = self.vocabulary.decode
-        prompts = tuple(
-            prompt if isinstance(prompt, str) else decode(prompt) for prompt in raw_prompts
-        )
-        echoes = request.echo and request.logprobs is not None and request.max_tokens == 1
-        if not echoes and request.echo:
-            problem = "The mock provider supports 'echo' only with 'logprobs' and 'max_tokens': 1."
-            raise self.invalid(problem, "unsupported_parameter")
-        several = len(prompts) > 1 and not echoes
-        if several and request.logprobs is not None:
-            problem = "The mock provider supports 'logprobs' only for one prompt."
-            raise self.invalid(problem, "unsupported_parameter")
+        prompts = []
+        for prompt in [request.prompt] if isinstance(request.prompt, str) else request.prompt:
+            text = prompt if isinstance(prompt, str) else self.vocabulary.decode(prompt)
+            prompts.append(text)
+        echoed: list[str] = []
+        alone: list[str] = []
+        if request.echo:
+            if request.logprobs is None or request.max_tokens != 1:
+                problem = "The mock provider supports 'echo' only with 'logprobs' and "
+                raise self.invalid(f"{problem}'max_tokens': 1.", "unsupported_parameter")
+            echoed = prompts
+        elif len(prompts) > 1:
+            if request.logprobs is not None:
+                problem = "The mock provider supports 'logprobs' only for one prompt."
+                raise self.invalid(problem, "unsupported_parameter")
+            alone = prompts
         return MockRequest(
             digest=digest,
             model=request.model,
@@ -280,17 +286,16 @@ class OpenAICompletions(OpenAI):
             max_tokens=request.max_tokens or DEFAULT_MAX_TOKENS,
             stop=_stops(request.stop),
             logprobs=request.logprobs,
-            echoed=prompts if echoes else (),
-            prompts=prompts if several else (),
+            echoed=tuple(echoed),
+            prompts=tuple(alone),
         )
 
     def choice(self, request: MockRequest, choice: ReplyChoice) -> JsonObject:
-        return {
-            "text": choice.echo + (inline(choice) if self.reasoning == "think" else choice.text),
-            # A text completion can only refuse in its text.
-            "finish_reason": "stop" if choice.finish == "refusal" else choice.finish,
-            "logprobs": _completion_logprobs(request.prompt, choice),
-        }
+        text = inline(choice) if self.reasoning == "think" else choice.text
+        # A text completion can only refuse in its text.
+        finish = "stop" if choice.finish == "refusal" else choice.finish
+        logprobs = _completion_logprobs(request.prompt, choice)
+        return {"text": choice.echo + text, "finish_reason": finish, "logprobs": logprobs}
 
 
 def error_object(
@@ -311,11 +316,11 @@ def token_logprobs(choice: ReplyChoice) -> list[JsonObject] | None:
     """Return the log-probabilities at each position, or None if the request asks for none."""
     if choice.positions is None:
         return None
-    return [
-        _token(place.token, place.logprob)
-        | {"top_logprobs": [_token(*likely) for likely in place.likeliest]}
-        for place in choice.positions
-    ]
+    tokens = []
+    for position in choice.positions:
+        likeliest = [_token(*likely) for likely in position.likeliest]
+        tokens.append(_token(position.token, position.logprob) | {"top_logprobs": likeliest})
+    return tokens
 
 
 def _token(token: str, logprob: float) -> dict[str, object]:
@@ -325,24 +330,36 @@ def _token(token: str, logprob: float) -> dict[str, object]:
 def _completion_logprobs(prompt: str, choice: ReplyChoice) -> Mapping[str, object] | None:
     if choice.positions is None:
         return None
-    tokens = [position.token for position in choice.positions]
-    logprobs: list[float | None] = [position.logprob for position in choice.positions]
-    # The chosen token is always included, likely or not.
-    top: list[Mapping[str, float] | None] = [
-        {**dict(p.likeliest), p.token: p.logprob} for p in choice.positions
-    ]
-    if choice.echo:  # nothing precedes its first token
-        logprobs[0] = top[0] = None
-    start = 0 if choice.echo else len(prompt)
+    tokens = []
+    offsets = []
+    logprobs: list[float | None] = []
+    top: list[Mapping[str, float] | None] = []
+    offset = 0 if choice.echo else len(prompt)
+    for position in choice.positions:
+        tokens.append(position.token)
+        offsets.append(offset)
+        offset += len(position.token)
+        if choice.echo and not logprobs:  # nothing precedes its first token
+            logprobs.append(None)
+            top.append(None)
+            continue
+        logprobs.append(position.logprob)
+        # The chosen token is always included, likely or not.
+        top.append({**dict(position.likeliest), position.token: position.logprob})
     return {
         "tokens": tokens,
         "token_logprobs": logprobs,
         "top_logprobs": top,
-        "text_offset": [*accumulate(map(len, tokens[:-1]), initial=start)] if tokens else [],
+        "text_offset": offsets,
     }
 
 
 LOGPROBS = "message.output_text.logprobs"  # in ``include``
+# The reasons of incomplete responses, by finish reason.
+INCOMPLETE: Mapping[str, str] = {
+    "length": "max_output_tokens",
+    "content_filter": "content_filter",
+}
 
 
 class _InputPart(Struct):
@@ -390,12 +407,15 @@ class OpenAIResponses(OpenAI):
         if request.stream or request.background:
             problem = "The mock provider does not stream and has no background responses."
             raise self.invalid(problem, "unsupported_value")
-        items = [_Item("user", request.input)] if isinstance(request.input, str) else request.input
-        turns = [
-            Turn(item.role, wire.joined(item.content)) for item in items if item.type == "message"
-        ]
+        turns = []
         if request.instructions:
-            turns.insert(0, Turn("system", request.instructions))
+            turns.append(Turn("system", request.instructions))
+        items = request.input
+        if isinstance(items, str):
+            items = [_Item("user", items)]
+        for item in items:
+            if item.type == "message":
+                turns.append(Turn(item.role, wire.joined(item.content)))
         reasoning = request.reasoning or _ReasoningRequest()
         return MockRequest(
             digest=digest,
@@ -409,14 +429,13 @@ class OpenAIResponses(OpenAI):
 
     def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> JsonObject:
         (choice,) = choices
-        reason = {"length": "max_output_tokens"}.get(choice.finish, choice.finish)
-        cut = choice.finish in ("length", "content_filter")
+        reason = INCOMPLETE.get(choice.finish)
         return {
             "id": f"{self.id_prefix}_{request.digest}",
             **self.constants,
             "created_at": int(time.time()),
-            "status": "incomplete" if cut else "completed",
-            "incomplete_details": {"reason": reason} if cut else None,
+            "status": "incomplete" if reason else "completed",
+            "incomplete_details": {"reason": reason} if reason else None,
             "error": None,
             "model": request.model,
             "output": [*_reasoning_items(request, choice), self.choice(request, choice)],
@@ -439,12 +458,11 @@ class OpenAIResponses(OpenAI):
         part["logprobs"] = token_logprobs(choice) or []
         if choice.finish == "refusal":
             part = {"type": "refusal", "refusal": choice.text}
-        cut = choice.finish in ("length", "content_filter")
         return {
             "id": f"msg_{request.digest}",
             "type": "message",
             "role": "assistant",
-            "status": "incomplete" if cut else "completed",
+            "status": "incomplete" if choice.finish in INCOMPLETE else "completed",
             "content": [part] if choice.text else [],
         }
 
@@ -453,7 +471,7 @@ def _reasoning_items(request: MockRequest, choice: ReplyChoice) -> list[JsonObje
     """Return a list with the reasoning item, or [] without reasoning."""
     if not choice.reasoning_tokens:
         return []
-    summary = (
-        [{"type": "summary_text", "text": choice.reasoning}] if request.shows_reasoning else []
-    )
+    summary = []
+    if request.shows_reasoning:
+        summary.append({"type": "summary_text", "text": choice.reasoning})
     return [{"id": f"rs_{request.digest}", "type": "reasoning", "summary": summary}]

@@ -121,10 +121,14 @@ class OpenAIBatches(FileBatches):
         entries, problem = self._read(file.content.splitlines(), endpoint, headers)
         problem = problem or self._over_enqueued(entries)
         about: JsonObject = {"input_file_id": name, "endpoint": endpoint, "problem": problem}
-        about |= {"metadata": metadata} if file.purpose == "batch" else {"job": True}
-        batch = self.begin([] if problem else entries, headers, about)
-        if problem:
-            self.end(batch, "failed")
+        if file.purpose == "batch":
+            about["metadata"] = metadata
+        else:
+            about["job"] = True
+        if not problem:
+            return self.begin(entries, headers, about)
+        batch = self.begin([], headers, about)
+        self.end(batch, "failed")
         return batch
 
     def cancel(self, batch: MockBatch) -> MockBatch:
@@ -144,11 +148,12 @@ class OpenAIBatches(FileBatches):
         if batch.ended is None:
             return [None, None]
         if "files" not in batch.about:
-            kinds = (["succeeded"], ["errored", "expired"])  # cancelled ones are in neither file
-            results = [self.lines(batch, _result, of_file) for of_file in kinds]
-            batch.about["files"] = [
-                self.store(StoredFile(lines)) if lines else None for lines in results
-            ]
+            batch.about["files"] = []
+            # Cancelled requests are in neither file.
+            for kinds in (["succeeded"], ["errored", "expired"]):
+                lines = self.lines(batch, _result, kinds)
+                name = self.store(StoredFile(lines)) if lines else None
+                batch.about["files"].append(name)
         files: list[str | None] = batch.about["files"]
         return files
 
@@ -199,8 +204,11 @@ class OpenAIBatches(FileBatches):
 
     def _over_enqueued(self, entries: list[BatchedRequest]) -> JsonObject | None:
         limit = self.settings.enqueued_tokens
-        others = [batch.entries for batch in self.known.values() if batch.ended is None]
-        if limit is None or sum(e.tokens for part in (entries, *others) for e in part) <= limit:
+        enqueued = [*entries]
+        for batch in self.known.values():
+            if batch.ended is None:
+                enqueued += batch.entries
+        if limit is None or sum(entry.tokens for entry in enqueued) <= limit:
             return None
         message = f"Enqueued token limit reached for mock in organization mock. Limit: {limit:,} "
         message += "enqueued tokens. Please try again once some in_progress batches have completed."
@@ -257,9 +265,11 @@ def _problem(code: str, line: int | None = None) -> JsonObject:
 
 def _multipart(body: bytes, content_type: str) -> dict[str, bytes]:
     """Return a multipart form's parts and ``file name`` by name, or {} for other bodies."""
+    parts: dict[str, bytes] = {}
     boundary = re.search(r'boundary="?([^";]+)', content_type)
-    parts = {}
-    for part in body.split(b"--" + boundary[1].encode())[1:-1] if boundary else ():
+    if not boundary:
+        return parts
+    for part in body.split(b"--" + boundary[1].encode())[1:-1]:
         head, _, content = part.partition(b"\r\n\r\n")
         if name := re.search(rb'name="([^"]+)"', head):
             parts[name[1].decode()] = content.removesuffix(b"\r\n")

@@ -74,7 +74,10 @@ class MockRequest(Struct, frozen=True):
     @property
     def prompt(self) -> str:
         """The last user message (empty if there is none)."""
-        return next((turn.text for turn in reversed(self.turns) if turn.role == "user"), "")
+        for turn in reversed(self.turns):
+            if turn.role == "user":
+                return turn.text
+        return ""
 
     def alone(self, prompt: str) -> MockRequest:
         """Return a request for one of this request's prompts."""
@@ -241,7 +244,9 @@ class WireFormat(ABC):
                 None or 0 omits these headers.
         """
         headers = [(self.texts.request_id_header.encode(), request_id.encode())]
-        for level in (level for level in levels if level.unit in self.texts.reported):
+        for level in levels:
+            if level.unit not in self.texts.reported:
+                continue
             left = level.limit - level.used
             reset = self.reset(level.reset_s)
             for part, value in {"limit": level.limit, "remaining": left, "reset": reset}.items():
@@ -319,7 +324,10 @@ def joined(content: str | Sequence[_Texts] | None) -> str:
 
 def header(headers: Headers, name: bytes) -> str | None:
     """Return the value of a header, named in lower case, or None if it is missing."""
-    return next((value.decode("latin-1") for key, value in headers if key == name), None)
+    for key, value in headers:
+        if key == name:
+            return value.decode("latin-1")
+    return None
 
 
 def model_in(path: str, pattern: str) -> str:

@@ -39,15 +39,16 @@ def headline_of(
     elif suite is not None and len(suite.table.rows) > 1:
         sentence = _highest_by_task(suite, unit.digits)
     else:
-        values = [_rate(run, unit) for run in runs]
-        sentence = "not compared: " * (len(runs) > 1) + "; ".join(values)
-    prefixes = [
-        mark.text if len(mark.runs) == len(runs) else f"{mark.text} ({joined_with_and(mark.runs)})"
-        for mark in marks
-    ]
-    prefix = f"{', '.join(prefixes)}: " if prefixes else ""
-    support = [printable(line) for line in _support(overviews)]
-    return Headline(printable(f"{prefix}{sentence or 'There are no runs'}."), support)
+        sentence = "; ".join(_rate(run, unit) for run in runs) or "There are no runs"
+        if len(runs) > 1:
+            sentence = f"not compared: {sentence}"
+    prefixes = []
+    for mark in marks:
+        of_runs = f" ({joined_with_and(mark.runs)})" if len(mark.runs) != len(runs) else ""
+        prefixes.append(mark.text + of_runs)
+    if prefixes:
+        sentence = f"{', '.join(prefixes)}: {sentence}"
+    return Headline(printable(f"{sentence}."), list(map(printable, _support(overviews))))
 
 
 def _value(value: float | None, score: str, unit: ShownUnit) -> str:
@@ -55,7 +56,9 @@ def _value(value: float | None, score: str, unit: ShownUnit) -> str:
     text = unit.show(value, Column("", rate=True))
     if " and " in score:
         return f"{text} by its own measure"
-    return text if score == PASS_RATE else f"{score_name(score)} {text}"
+    if score == PASS_RATE:
+        return text
+    return f"{score_name(score)} {text}"
 
 
 def _without_unit(figure: float | Interval | None, unit: ShownUnit) -> str:
@@ -82,10 +85,17 @@ def _highest_by_task(suite: Suite, digits: int) -> str:
     """Return a sentence that names the models with the highest value on each task."""
     highest = []
     for place, figure in enumerate(suite.table.figures):
-        cells = {row_name(row): row.cells[place] for row in suite.table.rows}
-        values = {name: cell.mean for name, cell in cells.items() if cell and cell.mean is not None}
-        best = max(values.values(), default=None)
-        names = [name for name, value in values.items() if value == best] or ["no model"]
+        best = None
+        names = ["no model"]
+        for row in suite.table.rows:
+            cell = row.cells[place]
+            if cell is None or cell.mean is None:
+                continue
+            if best is None or cell.mean > best:
+                best = cell.mean
+                names = []
+            if cell.mean == best:
+                names.append(row_name(row))
         value = _value(best, figure.score or PASS_RATE, ShownUnit(figure.fraction, digits))
         highest.append(f"{joined_with_and(names)} on {figure.task} ({value})")
     models = count_of(len(suite.table.rows), "model")
@@ -94,17 +104,31 @@ def _highest_by_task(suite: Suite, digits: int) -> str:
 
 def _highest(matrix: PairMatrix, baseline: str, unit: ShownUnit) -> str:
     """Return a sentence on the highest of several runs of a task, and how sure that is."""
-    values = {row.run: mean for row in matrix.rows if (mean := row.value.mean) is not None}
+    values = {}
+    for row in matrix.rows:
+        if row.value.mean is not None:
+            values[row.run] = row.value.mean
     if not values:
         return f"none of the {len(matrix.rows):,} runs has a judged answer"
     best = max(values.values())
-    first, *ties = [name for name, value in values.items() if value == best]
-    lower = [name for name, value in values.items() if value < best]
-    sentence = f"{joined_with_and([first, *ties])} scored {'highest: ' if lower else ''}"
-    sentence += _value(best, matrix.score, unit) + " each" * bool(ties)
+    leaders = []
+    lower = []
+    for name, mean in values.items():
+        if mean == best:
+            leaders.append(name)
+        else:
+            lower.append(name)
+    first, *ties = leaders
+    value = _value(best, matrix.score, unit)
+    if ties:
+        value += " each"
+    sentence = f"{joined_with_and(leaders)} scored "
     if lower:
         rival = baseline if baseline in lower else max(lower, key=values.__getitem__)
-        sentence += f", {f'{first} ' * bool(ties)}{_lead(matrix, first, rival, unit)}"
+        leader = f"{first} " if ties else ""
+        sentence += f"highest: {value}, {leader}{_lead(matrix, first, rival, unit)}"
+    else:
+        sentence += value
     unsure: dict[str, list[str]] = {}
     for name in (*ties, *lower):
         comparison = matrix.pair(first, name)
@@ -116,7 +140,8 @@ def _highest(matrix: PairMatrix, baseline: str, unit: ShownUnit) -> str:
         elif name in lower and comparison.p_adjusted >= ALPHA:
             unsure.setdefault("statistically tied", []).append(text)
     for status, names in unsure.items():
-        sentence += f"; {joined_with_and(names)} {'is' if len(names) == 1 else 'are'} {status}"
+        verb = "is" if len(names) == 1 else "are"
+        sentence += f"; {joined_with_and(names)} {verb} {status}"
     return sentence
 
 
@@ -135,28 +160,32 @@ def _lead(matrix: PairMatrix, first: str, rival: str, unit: ShownUnit) -> str:
 
 def _support(runs: Sequence[RunOverview]) -> Iterator[str]:
     """Yield the caveats of the runs, and their costs."""
-    caveats: dict[str, dict[str, str]] = {
-        "Most frequent reasons for failures": {
-            run.name: _reasons(run) for run in runs if run.failures
-        },
-        "Failures found only by judges that human labels do not validate": {
-            run.name: f"{run.without.alone:,} of {run.without.failed:,} "
-            f"({joined_with_and(run.without.judges)})"
-            for run in runs
-            if run.without and run.without.alone
-        },
-        "Not judged, neither passed nor failed": {
-            run.name: f"{run.not_judged:,} of {run.samples:,}" for run in runs if run.not_judged
-        },
-        "Cost": {
-            run.name: usd(run.cost_usd, computed=run.computed_usd)
-            for run in runs
-            if not run.recorded
-        },
+    failures = {}
+    only_judges = {}
+    not_judged = {}
+    costs = {}
+    for run in runs:
+        if run.failures:
+            failures[run.name] = _reasons(run)
+        without = run.without
+        if without and without.alone:
+            judges = joined_with_and(without.judges)
+            only_judges[run.name] = f"{without.alone:,} of {without.failed:,} ({judges})"
+        if run.not_judged:
+            not_judged[run.name] = f"{run.not_judged:,} of {run.samples:,}"
+        if not run.recorded:
+            costs[run.name] = usd(run.cost_usd, computed=run.computed_usd)
+    caveats = {
+        "Most frequent reasons for failures": failures,
+        "Failures found only by judges that human labels do not validate": only_judges,
+        "Not judged, neither passed nor failed": not_judged,
+        "Cost": costs,
     }
     for title, texts in caveats.items():
-        if texts:
-            lines = [f"{name} {text}" if len(runs) > 1 else text for name, text in texts.items()]
+        lines = list(texts.values())
+        if len(runs) > 1:
+            lines = [f"{name} {text}" for name, text in texts.items()]
+        if lines:
             yield f"{title}: {'; '.join(lines)}."
     if any(run.computed_usd for run in runs):
         yield COMPUTED

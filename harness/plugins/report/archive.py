@@ -16,7 +16,12 @@ from numpy.typing import NDArray
 
 from harness.analysis.breakdown import is_verdict
 from harness.plugins.comparisons.run_comparison import RunComparison
-from harness.plugins.report.entries import FoundAttempts, entry, judges_of, read_texts
+from harness.plugins.report.entries import (
+    RunAttempt,
+    entry,
+    judges_of,
+    read_texts,
+)
 from harness.plugins.report.overview import score_kind
 from harness.plugins.report.parts import block, to_json
 from harness.plugins.report.runs import ReportedRun
@@ -45,18 +50,26 @@ def select(runs: Sequence[AttemptIndex], limit: int | None) -> Selection:
     At most ``limit`` attempts of each run are included (None: all), but at least one instance. All
     runs show the same pseudo-random sample of instances.
     """
-    digests = [run.attempts.instances.digest[run.attempts.instance] for run in runs]
-    # In the order in which the instances first appear in the runs' files.
-    in_order = [digest[run.in_order()] for run, digest in zip(runs, digests, strict=True)]
-    every, first = np.unique(np.concatenate([np.zeros(0, np.int64), *in_order]), return_index=True)
-    places = [np.searchsorted(every, digest) for digest in digests]
-    counts = [np.bincount(place, minlength=len(every)) for place in places]
+    digests = []
+    in_order = [np.zeros(0, np.int64)]  # as the instances first appear in the runs' files
+    for run in runs:
+        digest = run.attempts.instances.digest[run.attempts.instance]
+        digests.append(digest)
+        in_order.append(digest[run.in_order()])
+    every, first = np.unique(np.concatenate(in_order), return_index=True)
     n = len(every)
-    if limit is not None:  # as many as fit in every run, by ascending digest
-        fitting = [int(np.searchsorted(np.cumsum(count), limit, side="right")) for count in counts]
-        n = max(1, min(fitting, default=0))
-    chosen_instances = np.argsort(first[:n], kind="stable")
-    rank = np.full(len(every), -1)
+    places = []
+    counts = []
+    fitting = [n]  # as many as fit in every run, by ascending digest
+    for digest in digests:
+        place = np.searchsorted(every, digest)
+        count = np.bincount(place, minlength=n)
+        places.append(place)
+        counts.append(count)
+        if limit is not None:
+            fitting.append(int(np.searchsorted(np.cumsum(count), limit, side="right")))
+    chosen_instances = np.argsort(first[: max(1, min(fitting))], kind="stable")
+    rank = np.full(n, -1)
     rank[chosen_instances] = np.arange(len(chosen_instances))
     rows = []
     for place in places:
@@ -76,93 +89,97 @@ def write_chunks(
 
     ``on_progress`` is called after each chunk with the number of attempts written so far.
     """
-    names: list[str] = []
+    instances: dict[str, list[Any]] = {"name": [], "chunk": [], "place": []}
     groups: list[Mapping[str, str]] = []
-    places: list[tuple[int, int]] = []
-    rows: list[tuple[object, ...]] = []
-    every: list[tuple[int, int]] = []  # the run and its row, for each row of the index
+    columns: dict[str, list[object]] = {name: [] for name in ROW}
+    rows: list[tuple[int, int]] = []  # the run and its row, for each row of the index
     reasons: dict[int, Sequence[str]] = {}  # why failed attempts failed, by row of the index
     chunk: list[bytes] = []
-    size = number = 0
+    size = 0
+    number = 0
     extractions = list(map(extraction_of, runs))
     answers = [run.answers for run in runs]
     for instance, attempts in enumerate(_instances(runs, selection)):
-        names.append(attempts[0][1].instance)
-        groups.append(attempts[0][1].groups)
-        rows += _rows(instance, attempts)
+        _, first, _ = attempts[0]
+        instances["name"].append(first.instance)
+        instances["chunk"].append(number)
+        instances["place"].append(len(chunk))
+        groups.append(first.groups)
+        for cells in _rows(instance, attempts):
+            for name, cell in zip(ROW, cells, strict=True):
+                columns[name].append(cell)
         for run, line, row in attempts:
-            if line.passed is False and (texts := runs[run].failures.told.get(row)):
-                reasons[len(every)] = texts
-            every.append((run, row))
-        places.append((number, len(chunk)))
+            texts = runs[run].failures.told.get(row)
+            if line.passed is False and texts:
+                reasons[len(rows)] = texts
+            rows.append((run, row))
         chunk.append(to_json(entry(attempts, extractions, answers)))
         size += len(chunk[-1])
-        if size >= CHUNK_BYTES or len(names) == len(selection.digest):
+        if size >= CHUNK_BYTES or len(groups) == len(selection.digest):
             write(block(f"chunk-{number}", b"[" + b",".join(chunk) + b"]"))
             chunk = []
             size = 0
-            number = number + 1
+            number += 1
             on_progress(len(rows))
-    labels = dict.fromkeys(label for groups_of_instance in groups for label in groups_of_instance)
-    return to_json(
-        {
-            "runs": [
-                {
-                    "name": run.name,
-                    "marks": list(run.marks),
-                    "recorded": run.recorded,
-                    "judges": judges_of(run.index),
-                }
-                for run in runs
-            ],
-            "outcomes": OUTCOMES,
-            "rounds": max((run.last_round for run in runs), default=0),
-            "labels": [_label(label, groups) for label in labels],
-            "instances": {
-                "name": names,
-                "chunk": [chunk_number for chunk_number, _ in places],
-                "place": [place for _, place in places],
-            },
-            "scores": list(_scores(runs, np.array(every, np.intp).reshape(-1, 2))),
-            "reasons": _reasons(runs, every),
-            "told": reasons,
-            "rows": {name: [row[column] for row in rows] for column, name in enumerate(ROW)},
-            "compared": None if comparison is None else {"round": comparison.asked.round},
-            "changes": _changes(comparison, [run.name for run in runs], names),
-        }
-    )
+    labels: dict[str, None] = {}
+    for groups_of_instance in groups:
+        labels |= dict.fromkeys(groups_of_instance)
+    index: dict[str, object] = {
+        "runs": list(map(_run, runs)),
+        "outcomes": OUTCOMES,
+        "rounds": max((run.last_round for run in runs), default=0),
+        "labels": [_label(label, groups) for label in labels],
+        "instances": instances,
+        "scores": list(_scores(runs, np.array(rows, np.intp).reshape(-1, 2))),
+        "reasons": _reasons(runs, rows),
+        "told": reasons,
+        "rows": columns,
+        "compared": None,
+        "changes": [],
+    }
+    if comparison is not None:
+        index["compared"] = {"round": comparison.asked.round}
+        index["changes"] = _changes(comparison, [run.name for run in runs], instances["name"])
+    return to_json(index)
 
 
-def _instances(runs: Sequence[ReportedRun], selection: Selection) -> Iterator[FoundAttempts]:
-    lines = [
-        zip(read_texts(run.index, rows), rows.tolist(), strict=True)
-        for run, rows in zip(runs, selection.rows, strict=True)
-    ]
+def _run(run: ReportedRun) -> dict[str, object]:
+    judges = judges_of(run.index)
+    return {
+        "name": run.name,
+        "marks": list(run.marks),
+        "recorded": run.recorded,
+        "judges": judges,
+    }
+
+
+def _instances(runs: Sequence[ReportedRun], selection: Selection) -> Iterator[Sequence[RunAttempt]]:
+    lines = []
+    for run, rows in zip(runs, selection.rows, strict=True):
+        lines.append(zip(read_texts(run.index, rows), rows.tolist(), strict=True))
     for place in range(len(selection.digest)):
-        attempts = [
-            (number, line, row)
-            for number, counts in enumerate(selection.counts)
-            for line, row in islice(lines[number], int(counts[place]))
-        ]
-        yield sorted(
-            attempts, key=lambda attempt: (attempt[1].sample, attempt[0], attempt[1].round)
-        )
+        attempts: list[RunAttempt] = []
+        for number, counts in enumerate(selection.counts):
+            for line, row in islice(lines[number], int(counts[place])):
+                attempts.append((number, line, row))
+        yield sorted(attempts, key=_page_order)
 
 
-def _rows(instance: int, attempts: FoundAttempts) -> Iterator[tuple[object, ...]]:
-    for position, (run, line, _) in enumerate(attempts):
-        after = attempts[position + 1] if position + 1 < len(attempts) else None
-        last = after is None or (after[0], after[1].sample) != (run, line.sample)
-        yield (
-            instance,
-            run,
-            line.sample,
-            line.round,
-            int(last),
-            OUTCOMES.index(line.outcome),
-            NOT_JUDGED if line.passed is None else int(line.passed),
-            snippet(line.text, line.error),
-        )
+def _page_order(attempt: RunAttempt) -> tuple[int, int, int]:
+    run, line, _ = attempt
+    return line.sample, run, line.round
+
+
+def _rows(instance: int, attempts: Sequence[RunAttempt]) -> Iterator[tuple[object, ...]]:
+    for position, (run, line, _) in enumerate(attempts, start=1):
+        last = True
+        if position < len(attempts):
+            next_run, next_line, _ = attempts[position]
+            last = (next_run, next_line.sample) != (run, line.sample)
+        passed = NOT_JUDGED if line.passed is None else int(line.passed)
+        outcome = OUTCOMES.index(line.outcome)
+        answer = snippet(line.text, line.error)
+        yield instance, run, line.sample, line.round, int(last), outcome, passed, answer
 
 
 def snippet(text: str | None, error: str | None) -> str:
@@ -174,19 +191,24 @@ def snippet(text: str | None, error: str | None) -> str:
 
 def _scores(runs: Sequence[ReportedRun], rows: NDArray[np.intp]) -> Iterator[dict[str, object]]:
     """Yield each score's name, kind and values (None: missing), and whether it is a verdict."""
-    for name in dict.fromkeys(name for run in runs for name in run.attempts.scores):
-        having = [number for number, run in enumerate(runs) if name in run.attempts.scores]
+    runs_with: dict[str, list[int]] = {}
+    for number, run in enumerate(runs):
+        for name in run.attempts.scores:
+            runs_with.setdefault(name, []).append(number)
+    for name, numbers in runs_with.items():
         values = np.full(len(rows), np.nan)
-        for number in having:
+        verdict = True
+        for number in numbers:
             is_of_run = rows[:, 0] == number
             table = runs[number].attempts
             chosen = rows[is_of_run, 1]
             measured = table.measured(name)[chosen]
             values[is_of_run] = np.where(measured, table.scores[name][chosen], np.nan)
+            verdict = verdict and is_verdict(table, name)
         yield {
             "name": name,
-            "kind": score_kind(runs[having[0]], name),
-            "verdict": all(is_verdict(runs[number].attempts, name) for number in having),
+            "kind": score_kind(runs[numbers[0]], name),
+            "verdict": verdict,
             # Whole numbers as integers, and others with 6 significant digits, to save space.
             "values": list(map(_compact, values.tolist())),
         }
@@ -195,7 +217,9 @@ def _scores(runs: Sequence[ReportedRun], rows: NDArray[np.intp]) -> Iterator[dic
 def _compact(number: float) -> float | None:
     if number != number:
         return None
-    return int(number) if number.is_integer() else float(f"{number:.6g}")
+    if number.is_integer():
+        return int(number)
+    return float(f"{number:.6g}")
 
 
 def _reasons(
@@ -205,32 +229,36 @@ def _reasons(
     places_by_reason: dict[str, list[int]] = {}
     for place, (run, row) in enumerate(rows):
         failures = runs[run].failures
-        for reason in failures.of.get(row, ()):
-            places_by_reason.setdefault(failures.reasons[reason], []).append(place)
+        for kind in failures.of.get(row, ()):
+            places_by_reason.setdefault(failures.reasons[kind], []).append(place)
     return [{"text": text, "rows": places} for text, places in places_by_reason.items()]
 
 
 def _label(label: str, groups: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     names = sorted({own_groups[label] for own_groups in groups if label in own_groups})
     number = {name: position for position, name in enumerate(names)}
-    group_numbers = [
-        number[own_groups[label]] if label in own_groups else -1 for own_groups in groups
-    ]
+    group_numbers = []
+    for own_groups in groups:
+        group_numbers.append(number[own_groups[label]] if label in own_groups else -1)
     return {"name": label, "groups": names, "of": group_numbers}
 
 
 def _changes(
-    comparison: RunComparison | None, runs: Sequence[str], names: Sequence[str]
+    comparison: RunComparison, runs: Sequence[str], names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    if comparison is None:
-        return []
     place = {name_digest(name): position for position, name in enumerate(names)}
-    return [
-        {
-            "run": runs.index(against.run),
-            "baseline": runs.index(comparison.baseline),
-            "better": [place[digest] for digest in against.better_digests if digest in place],
-            "worse": [place[digest] for digest in against.worse_digests if digest in place],
-        }
-        for against in comparison.others
-    ]
+
+    def places(digests: Sequence[int]) -> list[int]:
+        return [place[digest] for digest in digests if digest in place]
+
+    changes = []
+    for against in comparison.others:
+        changes.append(
+            {
+                "run": runs.index(against.run),
+                "baseline": runs.index(comparison.baseline),
+                "better": places(against.better_digests),
+                "worse": places(against.worse_digests),
+            }
+        )
+    return changes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from statistics import median_low
 from typing import Any
 
@@ -40,26 +41,23 @@ def constraint_document(
     Notes state the numbers of samples ``without`` a checked constraint, and of constraints without
     ``label`` (``unlabelled``).
     """
-    of_kinds = label == LABEL
-    # If only failed constraints have the label, rates would be 0: show counts only.
-    rated = any(kind.n_failed < kind.n for kind in kinds)
-    n_failed = sum(kind.n_failed for kind in kinds)
-    columns = [
-        *(label, "n" if rated else None, "failed", "share"),
-        _MET if rated else None,
-        Column("95%", hide=1, rate=True) if rated else None,
-        Column("failures", text=True) if of_kinds else None,
-    ]
-    rows = [
-        [kind.kind, *_cells(kind, n_failed), kind.ci95, Cell(_failures(kind), style="dim")]
-        for kind in kinds
-    ]
     legend = (
         "Each sample's last round. n: checked constraints, by text without its values, "
         f"including every alternative of an or. {_SHARE}"
     )
-    if of_kinds:
+    columns: list[Column | str | None] = [label, None, "failed", "share", None, None, None]
+    # If only failed constraints have the label, rates would be 0: show counts only.
+    if any(kind.n_failed < kind.n for kind in kinds):
+        columns[1] = "n"
+        columns[4:6] = [_MET, Column("95%", hide=1, rate=True)]
+    if label == LABEL:
+        columns[6] = Column("failures", text=True)
         legend += " failures: observed minus wanted, or the most frequent reason."
+    n_failed = sum(kind.n_failed for kind in kinds)
+    rows = []
+    for kind in kinds:
+        failures = Cell(_failures(kind), style="dim")
+        rows.append([kind.kind, *_cells(kind, n_failed), kind.ci95, failures])
     parts: list[Table | Note] = [table(columns, rows), Note(legend)]
     if without:
         lacking = "without a checked constraint (refused, empty, failed)"
@@ -73,18 +71,17 @@ def constraint_shares(
     runs: Mapping[str, Sequence[ConstraintKind]], label: str = LABEL
 ) -> TableDocument:
     """Build a document that compares runs' failed constraints, by kind or by another label."""
-    totals = {name: sum(kind.n_failed for kind in run_kinds) for name, run_kinds in runs.items()}
-    failed = Counter[str]()
-    for run_kinds in runs.values():
-        failed.update({kind.kind: kind.n_failed for kind in run_kinds})
-    rows = []
-    for kind, _ in failed.most_common():
-        for name, run_kinds in runs.items():
-            rows += [
-                [kind, name, *_cells(row_kind, totals[name])]
-                for row_kind in run_kinds
-                if row_kind.kind == kind
-            ]
+    n_failed = Counter[str]()  # by kind
+    rows_by_kind: dict[str, list[list[object]]] = {}
+    for name, run_kinds in runs.items():
+        total = sum(kind.n_failed for kind in run_kinds)
+        for kind in run_kinds:
+            n_failed[kind.kind] += kind.n_failed
+            row = [kind.kind, name, *_cells(kind, total)]
+            rows_by_kind.setdefault(kind.kind, []).append(row)
+    rows: list[list[object]] = []
+    for group, _ in n_failed.most_common():
+        rows += rows_by_kind[group]
     columns = label, Column("run", text=True), "n", "failed", "share", _MET
     legend = f"Each sample's last round. n: checked constraints. {_SHARE}"
     return TableDocument(parts=[table(columns, rows), Note(legend)])
@@ -98,8 +95,10 @@ def _failures(kind: ConstraintKind) -> str:
     if kind.off_by:
         low = min(kind.off_by)
         high = max(kind.off_by)
-        median = median_low(Counter(kind.off_by).elements())
-        return f"median {median:+g}" + (f", {low:+g} to {high:+g}" * (low < high))
+        text = f"median {median_low(Counter(kind.off_by).elements()):+g}"
+        if low < high:
+            text += f", {low:+g} to {high:+g}"
+        return text
     for reason, count in kind.reasons.items():
         return f"{count:,} x {reason}" if count > 1 else ""
     return ""
@@ -113,7 +112,8 @@ def show_constraints(folders: Sequence[RunFolder], label: str) -> TableDocument:
     [folder] = folders
     findings = _findings(folder, label)
     listed = kinds(findings, label)
-    unlabelled = int(findings.table.judged.sum()) - sum(kind.n for kind in listed)
+    n_listed = sum(kind.n for kind in listed)
+    unlabelled = int(findings.table.judged.sum()) - n_listed
     document = constraint_document(listed, findings.without, label, unlabelled)
     return headed(document, measure(folder))
 
@@ -136,8 +136,12 @@ def _shares(folders: Sequence[RunFolder], label: str) -> TableDocument:
     if len(tasks) > 1:
         problem = f"The runs are of different tasks: {', '.join(tasks)}."
         raise ConfigError(problem, "Show the runs of each task separately.")
-    runs = {folder.name: kinds(_findings(folder, label), label) for folder in folders}
-    marks = [f"{variant.name}: {', '.join(variant.marks)}" for variant in variants if variant.marks]
+    runs = {}
+    marks = []
+    for folder, variant in zip(folders, variants, strict=True):
+        runs[folder.name] = kinds(_findings(folder, label), label)
+        if variant.marks:
+            marks.append(f"{variant.name}: {', '.join(variant.marks)}")
     return replace(constraint_shares(runs, label), title=next(iter(tasks)), marks=marks)
 
 
@@ -186,7 +190,9 @@ class _Asked(Struct, gc=False):
     def problem(self) -> str | None:
         if self.finish_reason == CONSTRAINT_REFUSED:
             return f"{REJECTED}{self.text}"
-        return self.error if self.outcome in WITHOUT_REPLY else None
+        if self.outcome in WITHOUT_REPLY:
+            return self.error
+        return None
 
 
 def read_asked(
@@ -211,7 +217,8 @@ def rejections(requests: Iterable[tuple[str, Any, str | None]]) -> Rejections:
     having = Counter[str]()
     rejected = Counter[str]()
     messages = Counter[str]()
-    n = n_failed = 0
+    n = 0
+    n_failed = 0
     for kind, value, error in requests:
         if error is not None and not error.startswith(REJECTED):
             n_failed += 1
@@ -222,14 +229,16 @@ def rejections(requests: Iterable[tuple[str, Any, str | None]]) -> Rejections:
         if error is not None:
             rejected.update(names)
             messages[error.removeprefix(REJECTED)[:MAX_MESSAGE_LENGTH]] += 1
+
+    def most_rejected_first(feature: Feature) -> tuple[float, int, str]:
+        return -feature.n_rejected / feature.n, -feature.n, feature.name
+
     listed = [Feature(name, count, rejected[name]) for name, count in having.items()]
     return Rejections(
         n=n,
         n_rejected=messages.total(),
         n_failed=n_failed,
-        features=sorted(
-            listed, key=lambda feature: (-feature.n_rejected / feature.n, -feature.n, feature.name)
-        ),
+        features=sorted(listed, key=most_rejected_first),
         messages=dict(messages.most_common()),
     )
 
@@ -238,19 +247,20 @@ def rejection_document(rejected: Rejections) -> TableDocument:
     """Build the document on rejected schemas: counts by keyword, and the provider's messages."""
     note = f"{rejected.n_rejected:,} of {rejected.n:,} constraints were rejected by the provider."
     parts: list[Table | Note] = [Note(note, "")]
-    rows = [
-        [feature.name, feature.n, feature.n_rejected, percent(feature.n_rejected, feature.n, 0)]
-        for feature in rejected.features
-        if feature.n_rejected
-    ]
+    rows = []
+    never = []
+    for feature in rejected.features:
+        if feature.n_rejected:
+            share = percent(feature.n_rejected, feature.n, 0)
+            rows.append([feature.name, feature.n, feature.n_rejected, share])
+        else:
+            never.append(feature.name)
     if rows:
         parts.append(table(("has", "n", "rejected", "share"), rows))
-        if never := ", ".join(
-            feature.name for feature in rejected.features if not feature.n_rejected
-        ):
-            parts.append(Note(f"Never rejected: {never}"))
+        if never:
+            parts.append(Note(f"Never rejected: {', '.join(never)}"))
         parts.append(Note("The provider's messages:", ""))
-        for message, count in list(rejected.messages.items())[:MOST_MESSAGES]:
+        for message, count in islice(rejected.messages.items(), MOST_MESSAGES):
             parts.append(Note(f"  {count:,} x {message}", ""))
         if len(rejected.messages) > MOST_MESSAGES:
             parts.append(Note(f"  and {len(rejected.messages) - MOST_MESSAGES:,} others"))

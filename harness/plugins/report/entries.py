@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -51,11 +51,15 @@ class RecordedTask:
     def reference(self, instance: str, turn: int = 1) -> str | None:
         """Return the reference answer to an instance's turn, or None if none is known."""
         as_asked = self._asked(instance, turn)
-        return None if as_asked is None else self._task.expected_answer(as_asked)
+        if as_asked is None:
+            return None
+        return self._task.expected_answer(as_asked)
 
     def _asked(self, instance: str, turn: int) -> Instance[Any] | None:
         recorded = self._instances.get(instance)
-        return None if recorded is None else as_of(self._task, recorded, [""] * (turn - 1))
+        if recorded is None:
+            return None
+        return as_of(self._task, recorded, [""] * (turn - 1))
 
     def extracted(self, instance: str, text: str, turn: int = 1) -> str | None:
         """Return the scored part of a reply, or None if it is the whole reply or is unknown."""
@@ -63,7 +67,9 @@ class RecordedTask:
         if as_asked is None:
             return None
         part = self._task.extracted(as_asked, text)
-        return None if part is None or part.strip() == text.strip() else part
+        if part is None or part.strip() == text.strip():
+            return None
+        return part
 
 
 def task_of(folder: RunFolder, settings: Settings) -> RecordedTask | None:
@@ -75,7 +81,9 @@ def task_of(folder: RunFolder, settings: Settings) -> RecordedTask | None:
     try:
         run = folder.read_config()
         task = build_task(run.model_copy(update={"judges": []}), settings, judged=False)
-        return None if data_difference(folder, task.fingerprint()) else RecordedTask(task)
+        if data_difference(folder, task.fingerprint()):
+            return None
+        return RecordedTask(task)
     except HarnessError:
         return None
 
@@ -122,12 +130,12 @@ def read_texts(index: AttemptIndex, rows: NDArray[np.intp]) -> Iterator[TextLine
         yield line
 
 
-FoundAttempts = Sequence[tuple[int, TextLine, int]]
-"""An instance's attempts, each with the number of its run and its row in the run's index."""
+RunAttempt = tuple[int, TextLine, int]
+"""An attempt, with the number of its run before it, and its row in the run's index after it."""
 
 
 def entry(
-    attempts_found: FoundAttempts,
+    run_attempts: Sequence[RunAttempt],
     extractions: Sequence[str] = (),
     answers: Sequence[RecordedTask | None] = (),
 ) -> dict[str, Any]:
@@ -140,38 +148,52 @@ def entry(
     prompts: dict[bytes, int] = {}
     conversations: list[list[tuple[str, Text]]] = []
     attempts = []
-    for run, line, _ in attempts_found:
+    for run, line, _ in run_attempts:
         prompt = None
-        if messages := line.request.messages:
+        messages = line.request.messages
+        if messages:
             prompt = prompts.setdefault(to_json(messages), len(conversations))
             if prompt == len(conversations):
-                conversations.append(
-                    [(message.role, _text(message.content)) for message in messages]
-                )
+                conversations.append([])
+                for message in messages:
+                    conversations[-1].append((message.role, _text(message.content)))
         packed = _packed(line, prompt)
         if run < len(extractions) and extractions[run]:
             packed["extraction"] = extractions[run]
-        if run < len(answers) and (task := answers[run]) is not None:
+        task = answers[run] if run < len(answers) else None
+        if task is not None:
             turn = line.round if line.turns else 1
-            if reference := task.reference(line.instance, turn):
+            reference = task.reference(line.instance, turn)
+            if reference:
                 references[reference] = None
-            if part := task.extracted(line.instance, line.text or "", turn):
+            part = task.extracted(line.instance, line.text or "", turn)
+            if part:
                 packed["extracted"] = _text(part)
         attempts.append(packed)
-    known_references = {"references": list(map(_text, references))} if references else {}
-    return {"prompts": conversations, "attempts": attempts, **known_references}
+    packed_entry: dict[str, Any] = {"prompts": conversations, "attempts": attempts}
+    if references:
+        packed_entry["references"] = list(map(_text, references))
+    return packed_entry
 
 
 def _packed(line: TextLine, prompt: int | None) -> dict[str, object]:
-    texts = ("text", "reasoning", "feedback", "error")
-    every = {
-        **{name: _text(text) for name in texts if (text := getattr(line, name)) is not None},
+    fields: dict[str, object] = {}
+    for name in ("text", "reasoning", "feedback", "error"):
+        text = getattr(line, name)
+        if text is not None:
+            fields[name] = _text(text)
+    ends = None
+    for turn in line.user:
+        if turn.ends:
+            ends = _text(turn.ends)
+            break
+    fields |= {
         "prompt": prompt,
         "judges": [_packed_judge(judgement, line.scores) for judgement in line.judgements] or None,
         "scores": [_packed_score(name, score) for name, score in line.scores.items()] or None,
         "turns": line.turns,
         "played": True if line.user else None,
-        "ends": next((_text(turn.ends) for turn in line.user if turn.ends), None),
+        "ends": ends,
         "finish": line.finish_reason,
         "call": line.call_id,
         "usage": line.usage,
@@ -180,48 +202,37 @@ def _packed(line: TextLine, prompt: int | None) -> dict[str, object]:
         "cached": line.cached or None,
         "request": _sent(line.request),
     }
-    return {name: value for name, value in every.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _sent(request: _Request) -> Text | None:
     """Return a request without its prompt as JSON, or None if that leaves at most a seed."""
-    sent = {"model": request.model, "decoding": request.decoding, "seed": request.seed}
-    stated = {key: value for key, value in sent.items() if value not in ("", {}, None)}
-    if not stated.keys() - {"seed"}:
+    sent: dict[str, object] = {}
+    if request.model:
+        sent["model"] = request.model
+    if request.decoding:
+        sent["decoding"] = request.decoding
+    if not sent:
         return None
-    return _text(msgspec.json.format(to_json(stated), indent=1).decode())
+    if request.seed is not None:
+        sent["seed"] = request.seed
+    return _text(msgspec.json.format(to_json(sent), indent=1).decode())
 
 
 def _packed_score(name: str, score: Score) -> dict[str, object]:
     details = dict(score.details)
-    constraints = details.get("constraints")
     packed: dict[str, object] = {"name": name, "value": score.value}
     if score.passed is not None:
         packed["passed"] = score.passed
     if score.reason:
         packed["reason"] = _text(score.reason)
-    if isinstance(constraints, list) and all(
-        isinstance(entry, dict) and isinstance(entry.get("constraint"), str)
-        for entry in constraints
-    ):
+    constraints = details.get("constraints")
+    errors = details.get("errors")
+    if isinstance(constraints, list) and all(map(_is_constraint, constraints)):
         del details["constraints"]
-        packed["constraints"] = [
-            (
-                _text(entry["constraint"]),
-                passed if isinstance(passed := entry.get("passed"), bool) else None,
-                _value(entry.get("observed")),
-                _value(entry.get("target")),
-                _votes(entry),
-            )
-            for entry in constraints
-        ]
-    elif isinstance(errors := details.get("errors"), list) and all(map(_is_violation, errors)):
-        # A place in a document, and what its schema wants there, is a constraint as well.
-        packed["constraints"] = [
-            (_text(f"{entry['path'] or 'document'}: {entry['keyword']}"), False,
-             _value(entry["found"]), _value(entry["expected"]), "")
-            for entry in errors
-        ]  # fmt: skip
+        packed["constraints"] = list(map(_packed_constraint, constraints))
+    elif isinstance(errors, list) and all(map(_is_violation, errors)):
+        packed["constraints"] = list(map(_packed_violation, errors))
         if details.get("n_errors") == len(errors):
             details = {}
     if details:
@@ -229,16 +240,43 @@ def _packed_score(name: str, score: Score) -> dict[str, object]:
     return packed
 
 
+PackedConstraint = tuple[Text, bool | None, Text, Text, str]
+"""The text of a constraint, whether it is met, what is observed and wanted, and who decided."""
+
+
+def _is_constraint(entry: object) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("constraint"), str)
+
+
+def _packed_constraint(entry: Mapping[str, Any]) -> PackedConstraint:
+    passed = entry.get("passed")
+    if not isinstance(passed, bool):
+        passed = None
+    observed = _value(entry.get("observed"))
+    return _text(entry["constraint"]), passed, observed, _value(entry.get("target")), _votes(entry)
+
+
 def _is_violation(error: object) -> bool:
     return isinstance(error, dict) and {"path", "keyword", "found", "expected"} <= error.keys()
 
 
+def _packed_violation(error: Mapping[str, Any]) -> PackedConstraint:
+    """Return a place in a document, and what its schema wants there, as a constraint."""
+    text = _text(f"{error['path'] or 'document'}: {error['keyword']}")
+    return text, False, _value(error["found"]), _value(error["expected"]), ""
+
+
 def _in_words(details: Mapping[str, Any]) -> str:
     """Return short details as words, such as ``words 41``, and others as JSON."""
-    brief = all(value is None or isinstance(value, int | float | str) for value in details.values())
-    words = ", ".join(f"{name} {_plain(value)}" for name, value in details.items())
-    words = words.replace(", of ", " of ")
-    return words if brief and len(words) < BRIEF else to_json(details).decode()
+    brief = True
+    words = []
+    for name, value in details.items():
+        brief = brief and (value is None or isinstance(value, int | float | str))
+        words.append(f"{name} {_plain(value)}")
+    text = ", ".join(words).replace(", of ", " of ")
+    if brief and len(text) < BRIEF:
+        return text
+    return to_json(details).decode()
 
 
 def _votes(constraint: Mapping[str, Any]) -> str:
@@ -246,17 +284,20 @@ def _votes(constraint: Mapping[str, Any]) -> str:
     sentences = []
     votes = constraint.get("votes")
     panel = constraint.get("panel")
+    probability = constraint.get("probability")
+    rule = constraint.get("rule")
     if isinstance(panel, dict):
         sentences += [f"{judge}: {_vote(vote)}" for judge, vote in panel.items()]
     elif isinstance(votes, list) and votes:
-        neither = votes.count(None)
-        more = f", {neither} neither" if neither else ""
-        sentences.append(f"{sum(vote is True for vote in votes)} of {len(votes)} yes{more}")
+        n_yes = sum(vote is True for vote in votes)
+        n_neither = votes.count(None)
+        more = f", {n_neither} neither" if n_neither else ""
+        sentences.append(f"{n_yes} of {len(votes)} yes{more}")
     elif constraint.get("decided_by") == "rule":
         sentences.append("decided by a rule")
-    elif isinstance(probability := constraint.get("probability"), int | float):
+    elif isinstance(probability, int | float):
         sentences.append(f"yes with probability {probability:.2f}")
-    if isinstance(rule := constraint.get("rule"), bool):
+    if isinstance(rule, bool):
         sentences.append(f"a rule says {_vote(rule)}")
     return "; ".join(sentences)
 
@@ -266,7 +307,9 @@ def _vote(vote: object) -> str:
         return "yes" if vote else "no"
     if vote is None:
         return "no vote"
-    return f"{vote:.2f}" if isinstance(vote, float) else str(vote)
+    if isinstance(vote, float):
+        return f"{vote:.2f}"
+    return str(vote)
 
 
 def judges_of(index: AttemptIndex) -> dict[str, str]:
@@ -275,30 +318,35 @@ def judges_of(index: AttemptIndex) -> dict[str, str]:
     for name, judge in index.register.judges.items():
         kind = str(judge.section.get("name", ""))
         prompt = judge.section.get("prompt")
-        words = [kind if judge.members == () else f"panel of {', '.join(judge.members)}"]
-        words += [f"model {judge.model}"] if judge.model else []
-        words += ["simulated"] if judge.simulated else []
-        words += [f"prompt {prompt}"] if isinstance(prompt, str) and prompt != kind else []
+        words = [kind]
+        if judge.members != ():
+            words = [f"panel of {', '.join(judge.members)}"]
+        if judge.model:
+            words.append(f"model {judge.model}")
+        if judge.simulated:
+            words.append("simulated")
+        if isinstance(prompt, str) and prompt != kind:
+            words.append(f"prompt {prompt}")
         descriptions[name] = ", ".join(words)
     return descriptions
 
 
 def _packed_judge(judgement: JudgeReplies, scores: Mapping[str, Score]) -> dict[str, object]:
     """Return a judge's replies, each with its criterion if known."""
-    about = [
-        entry["constraint"]
-        for name, score in scores.items()
-        if name.startswith(f"{judgement.judge}.")
-        and isinstance(constraints := score.details.get("constraints"), list)
-        for entry in constraints
-        if entry.get("decided_by") != "rule"
-    ]
-    n = len(judgement.replies) // len(about) if about and judgement.replies else 0
-    titled = n * len(about) == len(judgement.replies)
-    replies = [
-        (about[number // n] if n and titled else "", _text(reply))
-        for number, reply in enumerate(judgement.replies)
-    ]
+    criteria: list[str] = []
+    for name, score in scores.items():
+        constraints = score.details.get("constraints")
+        if name.startswith(f"{judgement.judge}.") and isinstance(constraints, list):
+            for constraint in constraints:
+                if constraint.get("decided_by") != "rule":
+                    criteria.append(constraint["constraint"])
+    n = 0  # replies on each criterion
+    if criteria and len(judgement.replies) % len(criteria) == 0:
+        n = len(judgement.replies) // len(criteria)
+    replies = []
+    for number, reply in enumerate(judgement.replies):
+        criterion = criteria[number // n] if n else ""
+        replies.append((criterion, _text(reply)))
     packed: dict[str, object] = {"name": judgement.judge, "replies": replies}
     if judgement.outcome != "ok":
         packed |= {"outcome": judgement.outcome, "error": _text(judgement.error or "")}
@@ -312,13 +360,17 @@ def _value(value: Any) -> Text:
 
 
 def _plain(value: Any) -> str:
+    if value is None:
+        return ""
     if isinstance(value, str):
         return value
-    return "" if value is None else to_json(value).decode()
+    return to_json(value).decode()
 
 
 def _text(text: str) -> Text:
-    return text if len(text) <= LONGEST_TEXT else Cut(text[:LONGEST_TEXT], len(text))
+    if len(text) <= LONGEST_TEXT:
+        return text
+    return Cut(text[:LONGEST_TEXT], len(text))
 
 
 UNKNOWN = "no reason was recorded"
@@ -338,47 +390,44 @@ class Failures:
     were raised in the same line.
     """
 
-    kinds: tuple[str, ...]  # the reasons with N for every number, which tell them apart
-    reasons: tuple[str, ...]
-    of: Mapping[int, tuple[int, ...]]  # places in ``reasons``, by row of the run's index
+    reasons: Mapping[str, str]  # by kind: the reason with N for every number, which tells it apart
+    of: Mapping[int, tuple[str, ...]]  # kinds, by row of the run's index
     names: Mapping[int, tuple[str, int, int]]  # instance, sample and round, by row
     told: Mapping[int, Sequence[str]]  # `reasons_told`, by row
 
 
-NO_FAILURES = Failures((), (), {}, {}, {})
+NO_FAILURES = Failures({}, {}, {}, {})
 
 
 def read_failures(index: AttemptIndex) -> Failures:
     """Return the reasons why a run's attempts failed, without judges that do not decide."""
-    reason_of: dict[str, str] = {}  # by kind
-    kinds_of: dict[int, tuple[int, ...]] = {}  # by row
+    reasons: dict[str, str] = {}
+    kinds_of: dict[int, tuple[str, ...]] = {}
     names: dict[int, tuple[str, int, int]] = {}
     texts_of: dict[int, Sequence[str]] = {}
-    numbers: dict[str, int] = {}  # of the kinds
     for row, line in read_failed_lines(index, index.in_order()):
         kinds: dict[str, None] = {}
         texts = []
         for kind, reason, text in [*_reasons(line, index)] or [(UNKNOWN, UNKNOWN, "")]:
-            reason_of[kind] = _common(kind, reason_of.get(kind, reason), reason)
+            _add_reason(reasons, kind, reason)
             kinds[kind] = None
             texts.append(text)
-        kinds_of[row] = tuple(numbers.setdefault(kind, len(numbers)) for kind in kinds)
+        kinds_of[row] = tuple(kinds)
         names[row] = line.instance, line.sample, line.round
         texts_of[row] = _shortened(texts)
-    return Failures(
-        tuple(numbers), tuple(reason_of[kind] for kind in numbers), kinds_of, names, texts_of
-    )
+    return Failures(reasons, kinds_of, names, texts_of)
 
 
-def _common(kind: str, first: str, second: str) -> str:
-    """Return one of two reasons of a kind, with N for the numbers in which they differ.
+def _add_reason(reasons: dict[str, str], kind: str, reason: str) -> None:
+    """Add a reason of a kind, with N for the numbers in which the kind's reasons differ.
 
     Of two errors with the same exception, the first is an example.
     """
-    if first == second or first.startswith(with_example(kind, "")):
-        return first
-    parts = zip(_PARTS.split(first), _PARTS.split(second), strict=False)
-    return "".join(part if part == same else "N" for part, same in parts)
+    first = reasons.setdefault(kind, reason)
+    if first == reason or first.startswith(with_example(kind, "")):
+        return
+    parts = zip(_PARTS.split(first), _PARTS.split(reason), strict=False)
+    reasons[kind] = "".join(part if part == same else "N" for part, same in parts)
 
 
 def reasons_told(failed: FailedLine, index: AttemptIndex) -> list[str]:
@@ -399,40 +448,39 @@ def merged(runs: Sequence[Failures]) -> list[Failures]:
 
     For example, ``lacks 'Ann'``, ``lacks 'Bob'`` and ``lacks 'Eve'`` become ``lacks '…'``.
     """
-    all_kinds = dict.fromkeys(kind for run in runs for kind in run.kinds)
-    without_quotes = {kind: _QUOTED.sub("'…'", kind) for kind in all_kinds}
+    without_quotes = {}
+    for run in runs:
+        for kind in run.reasons:
+            without_quotes[kind] = _QUOTED.sub("'…'", kind)
     counts = Counter(without_quotes.values())
     new_kind = {}
     for kind, form in without_quotes.items():
         new_kind[kind] = form if counts[form] >= ALIKE else kind
-    reason_of: dict[str, str] = {}
+    reasons: dict[str, str] = {}  # of all runs
     for run in runs:
-        for kind, reason in zip(run.kinds, run.reasons, strict=True):
-            new = new_kind[kind]
-            line = reason if new == kind else _QUOTED.sub("'…'", reason)
-            reason_of[new] = _common(new, reason_of.get(new, line), line)
-    return [_renamed(run, new_kind, reason_of) for run in runs]
-
-
-def _renamed(run: Failures, new_kind: Mapping[str, str], reason_of: Mapping[str, str]) -> Failures:
-    """Return a run's failures with other kinds, of which several may have become one."""
-    numbers: dict[str, int] = {}
-    new_number = [numbers.setdefault(new_kind[kind], len(numbers)) for kind in run.kinds]
-    kinds_of = {}
-    for row, places in run.of.items():
-        kinds_of[row] = tuple(dict.fromkeys(new_number[place] for place in places))
-    reasons = tuple(reason_of[kind] for kind in numbers)
-    return Failures(tuple(numbers), reasons, kinds_of, run.names, run.told)
+        for kind, reason in run.reasons.items():
+            if new_kind[kind] != kind:
+                reason = _QUOTED.sub("'…'", reason)
+            _add_reason(reasons, new_kind[kind], reason)
+    merged_runs = []
+    for run in runs:
+        of_run = {new_kind[kind]: reasons[new_kind[kind]] for kind in run.reasons}
+        kinds_of = {}
+        for row, kinds in run.of.items():
+            kinds_of[row] = tuple(dict.fromkeys(new_kind[kind] for kind in kinds))
+        merged_runs.append(replace(run, reasons=of_run, of=kinds_of))
+    return merged_runs
 
 
 def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str, str]]:
     """Yield the kind of each reason, the reason on one line, and the full text."""
-    if failed.outcome != "ok":
+    outcome = failed.outcome
+    if outcome != "ok":
         kind = failed.exception or without_values(failed.reason) or UNKNOWN
         line = with_example(failed.exception, one_line(failed.reason)) or UNKNOWN
         text = "" if failed.text is None else failed.reason
-        yield f"{failed.outcome}: {kind}", f"{failed.outcome}: {line}", text
-    if failed.outcome not in ("ok", "truncated"):
+        yield f"{outcome}: {kind}", f"{outcome}: {line}", text
+    if outcome not in ("ok", "truncated"):
         return
     judged = index.judgements is not None
     for name, score in failed.scores.items():
@@ -445,6 +493,10 @@ def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str
             kind = f"{of_score}not met: {constraint_kind(item)}"
             yield kind, kind, of_score + (item.reason or f"not met: {item.constraint}")
         if not missed:
-            texts = without_values(score.reason), one_line(score.reason), score.reason
-            kind, line, text = (f"{name}: {text}" if text else name for text in texts)
-            yield kind, line, text
+            kind = without_values(score.reason)
+            line = one_line(score.reason)
+            yield _named(name, kind), _named(name, line), _named(name, score.reason)
+
+
+def _named(name: str, text: str) -> str:
+    return f"{name}: {text}" if text else name

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import cycle, islice
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -20,7 +21,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from harness.errors import import_extra
 from harness.plugins.comparisons.comparison_document import ShownUnit
-from harness.report.text import UNKNOWN, percentage, printable
+from harness.report.text import UNKNOWN, number_range, percentage, printable
 from harness.report.text import number as with_decimals
 from harness.store.files import replacing
 
@@ -56,6 +57,11 @@ WIDTH = 640
 
 _VEGA_LITE = "v6.4"  # the version that the pinned Altair generates
 _CHARACTER = 7  # approximate width of a character in a title, in pixels
+
+
+def run_shapes(n: int) -> list[str]:
+    """Return the shapes of n runs or groups, which repeat after the last one."""
+    return list(islice(cycle(SHAPES), n))
 
 
 def config(dark: bool = False) -> dict[str, Any]:
@@ -99,9 +105,13 @@ def image(figure: Figure, form: str, subtitle: str = "") -> bytes:
         "config": {**config(), "background": "#ffffff"},
     }
     draw = getattr(import_extra("vl_convert", "report"), f"vegalite_to_{form}")
-    scale = {"scale": 2} if form == "png" else {}
-    drawn = draw(specification, vl_version=_VEGA_LITE, allowed_base_urls=[], **scale)
-    return drawn.encode() if isinstance(drawn, str) else bytes(drawn)
+    options: dict[str, Any] = {"vl_version": _VEGA_LITE, "allowed_base_urls": []}
+    if form == "png":
+        options["scale"] = 2
+    drawn = draw(specification, **options)
+    if isinstance(drawn, str):
+        return drawn.encode()
+    return bytes(drawn)
 
 
 def write_image(path: Path, picture: Figure, subtitle: str) -> None:
@@ -126,7 +136,10 @@ LINE = 34  # maximum characters per line of a name in axes and legends
 def display_names(names: Iterable[str]) -> dict[str, str]:
     """Map names to distinct display names, each on one line, cut to about `LONGEST` characters."""
     every = list(dict.fromkeys(names))
-    texts = (printable(name[:LONGEST]).strip()[:LONGEST] or "(empty)" for name in every)
+    texts = []
+    for name in every:
+        text = printable(name[:LONGEST]).strip()[:LONGEST]
+        texts.append(text or "(empty)")
     return dict(zip(every, distinct(texts), strict=True))
 
 
@@ -148,7 +161,9 @@ def _folded(name: str) -> str:
 
 
 def _without_middle(name: str, start: int) -> str:
-    return name if len(name) <= LINE else f"{name[:start]}…{name[start + 1 - LINE :]}"
+    if len(name) <= LINE:
+        return name
+    return f"{name[:start]}…{name[start + 1 - LINE :]}"
 
 
 def distinct(texts: Iterable[str], form: str = "{} ({})") -> list[str]:
@@ -180,16 +195,18 @@ def number(value: float | None, sign: bool = False, unit: ShownUnit = NUMBER) ->
         return percentage(value, unit.digits, sign)
     if value == 0 or 0.001 <= abs(value) < 1000:
         return with_decimals(value, sign=sign)
-    return format(value, ("+" if sign else "") + ".3g")
+    plus = "+" if sign else ""
+    return f"{value:{plus}.3g}"
 
 
 def interval(ci95: tuple[float, float] | None, sign: bool = False, unit: ShownUnit = NUMBER) -> str:
     """Format a 95% interval, or ``n/a`` for None."""
-    return UNKNOWN if ci95 is None else " to ".join(number(end, sign, unit) for end in ci95)
+    if ci95 is None:
+        return UNKNOWN
+    low, high = ci95
+    return f"{number(low, sign, unit)} to {number(high, sign, unit)}"
 
 
 def sample_sizes(n: Mapping[str, int], noun: str) -> str:
     """Return the range of the runs' n as a sentence, such as ``n = 10 to 12 samples per run.``"""
-    low = min(n.values())
-    high = max(n.values())
-    return f"n = {low:,}" + (f" to {high:,}" if low < high else "") + f" {noun} per run."
+    return f"n = {number_range(n.values())} {noun} per run."

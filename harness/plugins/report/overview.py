@@ -6,8 +6,10 @@ The page draws this document, and computes no statistics itself.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from harness.analysis.breakdown import is_verdict, value_of
 from harness.analysis.failures import fence_hint
@@ -79,38 +81,45 @@ def overview(
     ``included`` counts the attempts of each run on the page (default: all).
     """
     full_names = [run.name for run in reported.runs]
-    prefix = common_start(full_names)
     reported = shortened(reported)
     runs = reported.runs
-    comparison = reported.comparison
     unit = unit_of(runs)
     frequent = _frequent(runs)
     included = included or [len(run.attempts) for run in runs]
-    overviews = [
-        _run(run, full_name, n, runs, frequent)
-        for run, full_name, n in zip(runs, full_names, included, strict=True)
-    ]
-    marks = list(_marks(runs, comparison))
+    overviews = []
+    groups: dict[str, Mapping[str, str]] = {}
+    for run, full_name, n in zip(runs, full_names, included, strict=True):
+        overviews.append(_run(run, full_name, n, runs, frequent))
+        groups |= run.explanations
+    marks = list(_marks(runs, reported.comparison))
+    method = [*_INTERVALS]
+    comparison = None
+    if reported.comparison is not None:
+        method += _method(reported.comparison, unit)
+        comparison = _comparison(reported.comparison, unit)
     differing_settings = differences(runs)
+    difference_table = None
+    if differing_settings is not None:
+        difference_table = table_part(differing_settings, unit)
+    provenance = [table_part(origins(runs), unit)]
+    provenance.append(table_part(settings(runs), unit, folded=True))
+    provenance.append(table_part(packages(runs), unit, folded=True))
     return Overview(
         title=title,
         made_at=made_at,
         digits=unit.digits,
         answer=headline_of(reported, overviews, marks, unit),
         marks=marks,
-        warnings=_warnings(comparison, runs, unit),
-        prefix=prefix,
+        warnings=_warnings(reported.comparison, runs, unit),
+        prefix=common_start(full_names),
         runs=overviews,
-        differences=table_part(differing_settings, unit) if differing_settings else None,
-        comparison=_comparison(comparison, unit) if comparison else None,
+        differences=difference_table,
+        comparison=comparison,
         sections=sections(reported, unit, figures),
         judges=dict(_validated(runs)),
-        groups={label: texts for run in runs for label, texts in run.explanations.items()},
-        method=[*_INTERVALS, *(_method(comparison, unit) if comparison else ())],
-        provenance=[
-            table_part(part(runs), unit, folded=part is not origins)
-            for part in (origins, settings, packages)
-        ],
+        groups=groups,
+        method=method,
+        provenance=provenance,
     )
 
 
@@ -123,10 +132,12 @@ def _run(
 ) -> RunOverview:
     metrics = run.metrics
     primary = metrics.primary()
-    rounds = ", last round" if any(any_run.last_round > 1 for any_run in runs) else ""
+    measure = metrics.measure or "pass rate"
+    if any(any_run.last_round > 1 for any_run in runs):
+        measure += ", last round"
     failed = _failed(run)
     n_failed_calls = _failed_calls(run, failed)
-    return RunOverview(
+    document = RunOverview(
         name=run.name,
         full_name=full_name,
         task=metrics.task,
@@ -138,8 +149,8 @@ def _run(
         attempts=metrics.n_attempts,
         included=included,
         rate=RateValue(n=primary.n, **_value(primary)),
-        measure=(metrics.measure or "pass rate") + rounds,
-        unit="%" if run.is_share(metrics.measure or PASS_RATE) else "",
+        measure=measure,
+        unit=_unit(run, metrics.measure or PASS_RATE),
         scores=list(_scores(run)),
         failures=list(_failures(run, frequent)),
         n_failed=len(failed) - n_failed_calls,
@@ -147,17 +158,26 @@ def _run(
         without=_without_judges(run),
         not_judged=metrics.overall.missing if metrics.overall.n else primary.missing,
         outcomes={outcome: metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES},
-        cost_usd=None if run.recorded else metrics.cost_usd,
+        cost_usd=metrics.cost_usd,
         computed_usd=metrics.computed_usd,
-        cost_per_solved_usd=None if run.recorded else metrics.cost_per_solved_usd,
+        cost_per_solved_usd=metrics.cost_per_solved_usd,
         latency_s=_times(run.latencies),
         sample_s=_times(run.sample_times or run.latencies),
         calls=metrics.n_calls + metrics.n_crashed_calls,
     )
+    if run.recorded:
+        document = replace(document, cost_usd=None, cost_per_solved_usd=None)
+    return document
+
+
+def _unit(run: ReportedRun, score: str) -> str:
+    return "%" if run.is_share(score) else ""
 
 
 def _times(latencies: Latencies | None) -> dict[str, float] | None:
-    return {"median": latencies.median, "p95": latencies.quantiles[95]} if latencies else None
+    if latencies is None:
+        return None
+    return {"median": latencies.median, "p95": latencies.quantiles[95]}
 
 
 def _value(statistic: SampleStatistic) -> dict[str, float | None]:
@@ -173,7 +193,7 @@ def _scores(run: ReportedRun) -> Iterator[ScoreMean]:
             kind=score_kind(run, name),
             n=mean.n,
             missing=mean.missing,
-            unit="%" if run.is_share(name) else "",
+            unit=_unit(run, name),
             **_value(mean),
         )
 
@@ -191,21 +211,23 @@ def _validated(runs: Sequence[ReportedRun]) -> Iterator[tuple[str, str]]:
 
     Judges whose labels have not been read or compared are left out.
     """
-    for name in dict.fromkeys(name for run in runs for name in run.metrics.judges):
-        notes = [
-            (run, note)
-            for run in runs
-            for _, section in run.added
-            if (note := section.judge_note(name)) is not None
-        ]
-        texts = [
-            f"{note}, in {run.name}" if len(runs) > 1 else note
-            for run, note in notes
-            if note not in ("", NOT_VALIDATED)
-        ]
+    judges: dict[str, None] = {}
+    for run in runs:
+        judges |= dict.fromkeys(run.metrics.judges)
+    for name in judges:
+        texts = []
+        validated: set[bool] = set()
+        for run in runs:
+            for _, section in run.added:
+                note = section.judge_note(name)
+                if note is None:
+                    continue
+                validated.add(note != NOT_VALIDATED)
+                if note not in ("", NOT_VALIDATED):
+                    texts.append(f"{note}, in {run.name}" if len(runs) > 1 else note)
         if texts:
             yield name, "; ".join(texts)
-        elif notes and all(note == NOT_VALIDATED for _, note in notes):
+        elif validated == {False}:
             yield name, NOT_VALIDATED
 
 
@@ -214,27 +236,29 @@ def _without_judges(run: ReportedRun) -> WithoutJudges | None:
 
     The result is None if there are none, or if the primary metric is not the pass rate.
     """
-    names = [
-        name
-        for name, judge in run.index.register.judges.items()
-        if judge.decides and any(section.doubts(name) for _, section in run.added)
-    ]
+    names = []
+    for name, judge in run.index.register.judges.items():
+        if judge.decides and any(section.doubts(name) for _, section in run.added):
+            names.append(name)
     if not names or run.metrics.measure:
         return None
     rest = run.index.without(names).last_rounds()
     failed = run.attempts.last_rounds().passed == 0
+    alone = failed & (rest.passed != 0)
     return WithoutJudges(
         judges=names,
         value=value_of(rest, PASS_RATE).mean,
         failed=int(failed.sum()),
-        alone=int((failed & (rest.passed != 0)).sum()),
+        alone=int(alone.sum()),
     )
 
 
 def _failed(run: ReportedRun) -> list[int]:
     """Return the row numbers of samples' last attempts that failed."""
     failures = run.failures.of
-    return [row for row in run.index.last_rounds().tolist() if row in failures] if failures else []
+    if not failures:
+        return []
+    return [row for row in run.index.last_rounds().tolist() if row in failures]
 
 
 def _failed_calls(run: ReportedRun, rows: Sequence[int]) -> int:
@@ -244,12 +268,11 @@ def _failed_calls(run: ReportedRun, rows: Sequence[int]) -> int:
 
 def _frequent(runs: Sequence[ReportedRun]) -> dict[str, None]:
     """Return the most frequent reasons for failures, over all runs."""
-    counts = Counter(
-        run.failures.reasons[place]
-        for run in runs
-        for row in _failed(run)
-        for place in run.failures.of[row]
-    )
+    counts = Counter[str]()
+    for run in runs:
+        for row in _failed(run):
+            for kind in run.failures.of[row]:
+                counts[run.failures.reasons[kind]] += 1
     return dict.fromkeys(reason for reason, _ in counts.most_common(MOST_REASONS))
 
 
@@ -258,55 +281,77 @@ def _of_call(reason: str) -> bool:
 
 
 def _failures(run: ReportedRun, frequent: Container[str]) -> Iterator[FailureShare]:
+    failures = run.failures
     failed = _failed(run)
     n_failed_calls = _failed_calls(run, failed)
-    rows_by_reason: dict[int, list[int]] = {}
+    rows_by_kind: dict[str, list[int]] = {}
     for row in failed:
-        for place in run.failures.of[row]:
-            rows_by_reason.setdefault(place, []).append(row)
-    reasons = run.failures.reasons
-    by_answers_first = sorted(
-        rows_by_reason, key=lambda place: (_of_call(reasons[place]), -len(rows_by_reason[place]))
-    )
-    for place in by_answers_first:
-        reason = reasons[place]
-        rows = rows_by_reason[place]
+        for kind in failures.of[row]:
+            rows_by_kind.setdefault(kind, []).append(row)
+
+    def by_answers_first(kind: str) -> tuple[bool, int]:
+        return _of_call(failures.reasons[kind]), -len(rows_by_kind[kind])
+
+    for kind in sorted(rows_by_kind, key=by_answers_first):
+        reason = failures.reasons[kind]
+        rows = rows_by_kind[kind]
         if reason not in frequent:
             continue
-        # An example of this reason alone, if there is one.
-        example = next((row for row in rows if len(run.failures.of[row]) == 1), rows[0])
-        in_json = reason.startswith("unparseable: ") and "JSON" in reason
+        example = rows[0]
+        for row in rows:
+            if len(failures.of[row]) == 1:  # an example of this reason alone
+                example = row
+                break
+        hint = ""
+        if reason.startswith("unparseable: ") and "JSON" in reason:
+            hint = fence_hint(run.index, run.settings)
+        total = len(failed) - n_failed_calls
+        if _of_call(reason):
+            total = n_failed_calls
         yield FailureShare(
             reason=reason,
             n=len(rows),
-            of=n_failed_calls if _of_call(reason) else len(failed) - n_failed_calls,
-            hint=fence_hint(run.index, run.settings) if in_json else "",
-            example=run.failures.names[example],
-            alone=len(run.failures.of[example]) == 1,
+            of=total,
+            hint=hint,
+            example=failures.names[example],
+            alone=len(failures.of[example]) == 1,
             filter={"where": run.name, "reason": reason},
         )
 
 
 def _marks(runs: Sequence[ReportedRun], comparison: RunComparison | None) -> Iterator[Mark]:
-    marks = {run.name: dict.fromkeys(run.marks) for run in runs}
-    for against in comparison.others if comparison else ():
-        marks.setdefault(against.run, {}).update(dict.fromkeys(against.marks))
-    for text in dict.fromkeys(mark for run_marks in marks.values() for mark in run_marks):
-        note = _NOTES.get(text.partition(" ")[0], "")
-        yield Mark(text, [name for name, run_marks in marks.items() if text in run_marks], note)
+    marks_by_run = {run.name: list(run.marks) for run in runs}
+    if comparison is not None:
+        for against in comparison.others:
+            marks_by_run.setdefault(against.run, []).extend(against.marks)
+    runs_by_mark: dict[str, dict[str, None]] = {}
+    for name, marks in marks_by_run.items():
+        for mark in marks:
+            runs_by_mark.setdefault(mark, {})[name] = None
+    for mark, names in runs_by_mark.items():
+        word, _, _ = mark.partition(" ")
+        yield Mark(mark, list(names), _NOTES.get(word, ""))
 
 
 def _warnings(
     comparison: RunComparison | None, runs: Sequence[ReportedRun], unit: ShownUnit
 ) -> list[str]:
     """Return warnings about unfair comparisons and the limits of the figures."""
-    warnings = [f"{run.name}: {note}." for run in runs for note in notes(run.metrics)]
-    warnings += [f"{run.name}: {caution}" for run in runs for caution in run.metrics.cautions]
-    if cached := ", ".join(run.name for run in runs if run.metrics.from_cache):
-        warnings.append(all_from_cache(cached))
+    warnings = []
+    cautions = []
+    cached = []
+    for run in runs:
+        warnings += [f"{run.name}: {note}." for note in notes(run.metrics)]
+        cautions += [f"{run.name}: {caution}" for caution in run.metrics.cautions]
+        if run.metrics.from_cache:
+            cached.append(run.name)
+    warnings += cautions
+    if cached:
+        warnings.append(all_from_cache(", ".join(cached)))
     if comparison is not None:
         warnings += serious(comparison.notes)
-        warnings += [*_different_models(runs), *unequal(comparison, runs)]
+        warnings += _different_models(runs)
+        warnings += unequal(comparison, runs)
     if comparison is None or comparison.asked.round != 1:
         warnings += _unaided(runs, unit)
     return warnings
@@ -327,16 +372,18 @@ def _unaided(runs: Sequence[ReportedRun], unit: ShownUnit) -> Iterator[str]:
     several = [run for run in runs if run.last_round > 1]
     if not several:
         return
-    first_answers = [
-        f"{run.name} {unit.show(run.metrics.rounds.each[1], Column('', rate=True))}"
-        for run in several
-        if not run.metrics.measure and 1 in run.metrics.rounds.each
-    ]
-    rates = f" First answers pass: {joined_with_and(first_answers)}." if first_answers else ""
-    yield printable(
+    warning = (
         "Feedback between rounds tells the model what the checks found, and the same checks score "
-        f"its next answer: a gain over rounds is not a gain in unaided ability.{rates}"
+        "its next answer: a gain over rounds is not a gain in unaided ability."
     )
+    first_answers = []
+    for run in several:
+        rates = run.metrics.rounds.each
+        if not run.metrics.measure and 1 in rates:
+            first_answers.append(f"{run.name} {unit.show(rates[1], Column('', rate=True))}")
+    if first_answers:
+        warning += f" First answers pass: {joined_with_and(first_answers)}."
+    yield printable(warning)
 
 
 def _comparison(comparison: RunComparison, unit: ShownUnit) -> ComparisonOverview:
@@ -344,7 +391,7 @@ def _comparison(comparison: RunComparison, unit: ShownUnit) -> ComparisonOvervie
     for against in comparison.others:
         overall = against.overall
         low, high = overall.ci95 or (None, None)
-        rows.append(Difference(
+        difference = Difference(
             run=against.run,
             difference=overall.difference,
             low=low,
@@ -354,7 +401,8 @@ def _comparison(comparison: RunComparison, unit: ShownUnit) -> ComparisonOvervie
             better=overall.better,
             worse=overall.worse,
             n=overall.n,
-        ))  # fmt: skip
+        )
+        rows.append(difference)
     return ComparisonOverview(
         baseline=comparison.baseline,
         score=score_name(comparison.asked.score),
@@ -368,35 +416,45 @@ def _comparison(comparison: RunComparison, unit: ShownUnit) -> ComparisonOvervie
 def _method(comparison: RunComparison, unit: ShownUnit) -> Iterator[str]:
     yield from captions(comparison)
     for against in comparison.others:
-        if sentences := " ".join(details(against, comparison, unit)):
+        sentences = " ".join(details(against, comparison, unit))
+        if sentences:
             yield f"{against.run}: {sentences}"
 
 
 def unequal(comparison: RunComparison, runs: Sequence[ReportedRun]) -> Iterator[str]:
     """Yield a warning for each way in which the runs differ: rounds, samples or instances."""
     options = comparison.asked
-    if rounds := _several(runs, "rounds.max", [run.last_round for run in runs]):
-        rounds_used = (
-            "first rounds" if options.round == 1 else f"each sample's {which_round(options.round)}"
-        )
-        yield f"The runs have {rounds} rounds; the comparison uses {rounds_used}."
+    rounds = _several(runs, "rounds.max", [run.last_round for run in runs])
+    if rounds:
+        used = f"each sample's {which_round(options.round)}"
+        if options.round == 1:
+            used = "first rounds"
+        yield f"The runs have {rounds} rounds; the comparison uses {used}."
     n_samples = [int(run.attempts.sample.max(initial=0)) + 1 for run in runs]
-    share = "share of passed samples" if options.score == PASS_RATE else "mean"
-    value_used = options.score if explained(options.score) else f"each instance's {share}"
-    if samples := _several(runs, "samples", n_samples):
-        yield f"The runs have {samples} samples per instance; the comparison uses {value_used}."
-    if any(
-        against.overall.only_first or against.overall.only_second for against in comparison.others
-    ):
-        sizes = ", ".join(f"{run.name} {run.metrics.n_instances:,}" for run in runs)
-        yield (
-            f"The runs do not have the same instances ({sizes}). Tables and figures of a run cover "
-            "all of its instances; the comparison covers those that both runs have."
-        )
+    samples = _several(runs, "samples", n_samples)
+    if samples:
+        used = "each instance's mean"
+        if explained(options.score):
+            used = options.score
+        elif options.score == PASS_RATE:
+            used = "each instance's share of passed samples"
+        yield f"The runs have {samples} samples per instance; the comparison uses {used}."
+    for against in comparison.others:
+        if against.overall.only_first or against.overall.only_second:
+            sizes = ", ".join(f"{run.name} {run.metrics.n_instances:,}" for run in runs)
+            yield (
+                f"The runs do not have the same instances ({sizes}). Tables and figures of a run "
+                "cover all of its instances; the comparison covers those that both runs have."
+            )
+            break
 
 
 def _several(runs: Sequence[ReportedRun], key: str, defaults: Sequence[int]) -> str:
     """Return a setting's values, such as "1, 2 and 4", or "" if all runs have the same value."""
-    values = {int(run.settings.get(key) or n) for run, n in zip(runs, defaults, strict=True)}
+    values = set()
+    for run, default in zip(runs, defaults, strict=True):
+        values.add(int(run.settings.get(key) or default))
+    if len(values) < 2:
+        return ""
     texts = [f"{value:,}" for value in sorted(values)]
-    return joined_with_and(texts, len(texts)) if len(texts) > 1 else ""
+    return joined_with_and(texts, len(texts))

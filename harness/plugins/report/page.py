@@ -33,6 +33,7 @@ from harness.plugins.report.overview import overview
 from harness.plugins.report.parts import (
     FigurePart,
     Overview,
+    Part,
     RunOverview,
     all_visible,
     block,
@@ -92,7 +93,9 @@ def _write(file: IO[str], page: ReportPage, on_progress: Callable[[int], object]
         included=[len(rows) for rows in selection.rows],
     )
     style = built("app.css")
-    scripts = [*([built("charts.js")] if page.figures else []), built("app.js")]
+    scripts = [built("app.js")]
+    if page.figures:
+        scripts.insert(0, built("charts.js"))
     reported = shortened(page.reported)
     with TemporaryFile("w+", encoding="ascii", dir=Path(file.name).parent) as chunks:
         compared = reported.comparison
@@ -116,13 +119,14 @@ def _write(file: IO[str], page: ReportPage, on_progress: Callable[[int], object]
 
 def drawable(document: Overview) -> Overview:
     """Return the overview with invisible characters in its charts replaced by visible escapes."""
-    sections = [
-        replaced(section, parts=[
-            replaced(part, chart=all_visible(part.chart)) if isinstance(part, FigurePart) else part
-            for part in section.parts
-        ])
-        for section in document.sections
-    ]  # fmt: skip
+    sections = []
+    for section in document.sections:
+        parts: list[Part] = []
+        for part in section.parts:
+            if isinstance(part, FigurePart):
+                part = replaced(part, chart=all_visible(part.chart))
+            parts.append(part)
+        sections.append(replaced(section, parts=parts))
     return replaced(document, sections=sections)
 
 
@@ -132,9 +136,13 @@ def _results(document: Overview) -> Iterator[tuple[RunOverview, list[str]]]:
     for run in document.runs:
         unit = ShownUnit(run.unit == "%", document.digits)
         rate = run.rate
-        between = None if rate.low is None or rate.high is None else (rate.low, rate.high)
+        between = None
+        if rate.low is not None and rate.high is not None:
+            between = rate.low, rate.high
+        cost = "recorded"
+        if not run.recorded:
+            cost = usd(run.cost_usd, computed=run.computed_usd)
         figures = [unit.show(rate.value, column), unit.show(between, column), f"{rate.n:,}"]
-        cost = "recorded" if run.recorded else usd(run.cost_usd, computed=run.computed_usd)
         yield run, [run.model, run.measure, *figures, cost]
 
 
@@ -164,7 +172,9 @@ def report(
     """
     settings = Settings()
     folders = runs_named(runs, settings)
-    path = output or (page_path(folders) if images is None else None)
+    path = output
+    if path is None and images is None:
+        path = page_path(folders)
     if path is not None:
         check_output(path)
         if path.exists() and path.read_bytes()[:15].lower() != b"<!doctype html>":
@@ -174,24 +184,12 @@ def report(
         raise ConfigError("One run cannot be compared.", "Name two or more runs.")
     options = ComparisonOptions(score=score, round=round_, by=by)
     with messages.status("Reading"):
-        indexes = {folder.name: AttemptIndex(folder.attempts) for folder in folders}
-        empty = [name for name, index in indexes.items() if not len(index)]
-        if len(empty) == len(folders):
-            problem = f"The run {empty[0]!r} has no attempts to report."
-            raise ConfigError(problem, "Run its run file again.")
-        if empty:
-            say(f"Not in the report, since they have no attempts: {', '.join(empty)}.", "yellow")
-            folders = [folder for folder in folders if folder.name not in empty]
-        read = [indexes[folder.name] for folder in folders]
-        reported = report_on(folders, options, baseline_name(baseline, settings), indexes=read)
-        runs_ = zip(reported.runs, folders, strict=True)
-        reported = reported._replace(
-            runs=[replace(run, answers=task_of(folder, settings)) for run, folder in runs_]
-        )
+        reported = _read(folders, options, baseline_name(baseline, settings), settings)
     with messages.status("Drawing"):
         pictures = figures(*reported[:4])
+    names = [run.name for run in reported.runs]
     if images is not None:
-        subtitle = printable(reported.runs[0].name) if len(reported.runs) == 1 else ""
+        subtitle = printable(names[0]) if len(names) == 1 else ""
         for picture in pictures:
             write_image(images / f"{picture.name}.{form}", picture, subtitle)
         say(f"{len(pictures)} figures in {images}")
@@ -199,7 +197,7 @@ def report(
         _say_faults(reported)
         return
     page = ReportPage(
-        title=title or run_title([run.name for run in reported.runs]),
+        title=title or run_title(names),
         made_at=datetime.now(UTC),
         reported=reported,
         figures=pictures,
@@ -210,6 +208,32 @@ def report(
         write_page(path, page, lambda n: status.update(f"Writing: {n:,} attempts"))
     _say_faults(reported)
     say(f"Report in {path}{replaced}")
+
+
+def _read(
+    folders: Sequence[RunFolder], options: ComparisonOptions, baseline: str, settings: Settings
+) -> Reported:
+    """Read and compare the runs that have attempts. Report the others."""
+    started = []
+    indexes = []
+    empty = []
+    for folder in folders:
+        index = AttemptIndex(folder.attempts)
+        if len(index):
+            started.append(folder)
+            indexes.append(index)
+        else:
+            empty.append(folder.name)
+    if not started:
+        problem = f"The run {empty[0]!r} has no attempts to report."
+        raise ConfigError(problem, "Run its run file again.")
+    if empty:
+        say(f"Not in the report, since they have no attempts: {', '.join(empty)}.", "yellow")
+    reported = report_on(started, options, baseline, indexes=indexes)
+    runs = []
+    for run, folder in zip(reported.runs, started, strict=True):
+        runs.append(replace(run, answers=task_of(folder, settings)))
+    return reported._replace(runs=runs)
 
 
 def _say_faults(reported: Reported) -> None:
@@ -225,4 +249,6 @@ def _say_faults(reported: Reported) -> None:
 
 def page_path(folders: Sequence[RunFolder]) -> Path:
     """Return a report's default path: in the folder of a single run, else in the working folder."""
-    return (folders[0].path if len(folders) == 1 else Path()) / REPORT
+    if len(folders) == 1:
+        return folders[0].path / REPORT
+    return Path() / REPORT

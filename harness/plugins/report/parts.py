@@ -242,17 +242,21 @@ class Overview(Struct, frozen=True, kw_only=True):
 
 def table_part(table: Table, unit: ShownUnit, *, folded: bool = False) -> TablePart:
     """Convert a table for the page. Values in columns marked `rate` are shown in ``unit``."""
+    columns = []
+    for place, column in enumerate(table.columns):
+        numeric = place >= table.names and not column.text
+        columns.append(ColumnPart(column.heading, column.over, numeric))
+    footer = None
+    if table.footer is not None:
+        footer = _row(table, table.footer, unit)
     return TablePart(
         title=table.title,
         names=0 if table.headless else table.names,
         headless=table.headless,
         folded=folded,
-        columns=[
-            ColumnPart(column.heading, column.over, place >= table.names and not column.text)
-            for place, column in enumerate(table.columns)
-        ],
+        columns=columns,
         rows=[_row(table, row, unit) for row in table.rows],
-        footer=_row(table, table.footer, unit) if table.footer else None,
+        footer=footer,
         notes=table.notes,
     )
 
@@ -261,25 +265,34 @@ def _row(table: Table, row: Row, unit: ShownUnit) -> RowPart:
     cells = []
     for column, value in zip(table.columns, row.cells, strict=True):
         cell = value if isinstance(value, Cell) else Cell(value)
-        text = cell.text if cell.text is not None else unit.show(cell.value, column)
+        text = cell.text
+        if text is None:
+            text = unit.show(cell.value, column)
         words = [STYLES[word] for word in cell.style.split() if word in STYLES]
-        fields = {"title": cell.title, "style": " ".join(words), "href": cell.href}
-        cells.append(CellPart(text=text, sort=_sort(cell.value), **fields))
+        style = " ".join(words)
+        sort = _sort(cell.value)
+        cells.append(CellPart(text=text, sort=sort, title=cell.title, style=style, href=cell.href))
     return RowPart(cells, row.marks)
 
 
 def _sort(value: object) -> float | None:
-    first = value.mean if isinstance(value, Statistic) else value
-    first = first[0] if isinstance(first, tuple) and first else first
-    return first if isinstance(first, int | float) and not isinstance(first, bool) else None
+    if isinstance(value, Statistic):
+        value = value.mean
+    elif isinstance(value, tuple) and value:
+        value = value[0]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    return None
 
 
 def figure_part(figure: Figure) -> FigurePart:
     """Convert a figure for the page."""
-    columns = [
-        ColumnPart(heading, "", bool(position)) for position, heading in enumerate(figure.headings)
-    ]
-    rows = [RowPart([CellPart(text=text) for text in row]) for row in figure.rows]
+    columns = []
+    for position, heading in enumerate(figure.headings):
+        columns.append(ColumnPart(heading, "", position > 0))
+    rows = []
+    for row in figure.rows:
+        rows.append(RowPart([CellPart(text=text) for text in row]))
     return FigurePart(
         name=figure.name,
         title=figure.title,
@@ -313,12 +326,13 @@ def visible(text: str) -> str:
 
 def marked(text: str) -> Markup:
     """Return text as HTML, with each escape in a span to tell it from a literal ``⟨U+202E⟩``."""
-    return Markup("").join(
-        Markup('<span class="escape">{}</span>').format(_escape(part))
-        if position % 2
-        else escape(part)
-        for position, part in enumerate(_HIDDEN.split(text))  # every second part is a separator
-    )
+    html = []
+    for position, part in enumerate(_HIDDEN.split(text)):
+        if position % 2:  # every second part is a separator
+            html.append(Markup('<span class="escape">{}</span>').format(_escape(part)))
+        else:
+            html.append(escape(part))
+    return Markup("").join(html)
 
 
 @cache
@@ -340,7 +354,9 @@ def page_template(path: Path) -> Template:
 
 
 def _inert(value: Any) -> Any:
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return visible(value)
+    return value
 
 
 def all_visible(value: Any) -> Any:
@@ -378,9 +394,11 @@ def to_json(value: Any) -> bytes:
 
 def policy(styles: Sequence[str], scripts: Sequence[str]) -> Markup:
     """Return a content security policy that allows these styles and scripts, and inline images."""
+    script_hashes = " ".join(map(source_hash, scripts))
+    style_hashes = " ".join(map(source_hash, styles))
     return Markup(  # noqa: S704 (of hashes)
-        f"default-src 'none'; script-src {' '.join(map(source_hash, scripts))}; "
-        f"style-src {' '.join(map(source_hash, styles))}; img-src data: blob:; "
+        f"default-src 'none'; script-src {script_hashes}; "
+        f"style-src {style_hashes}; img-src data: blob:; "
         "connect-src 'none'; base-uri 'none'; form-action 'none'"
     )
 
@@ -391,6 +409,8 @@ def source_hash(text: str) -> str:
     Raises:
         ValueError: If the text could end or hide its element.
     """
-    if "</script" in text.lower() or "</style" in text.lower() or "<!--" in text:
+    lowered = text.lower()
+    if any(end in lowered for end in ("</script", "</style", "<!--")):
         raise ValueError("The text would end or hide the element that contains it.")
-    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}'"
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{b64encode(digest).decode('ascii')}'"

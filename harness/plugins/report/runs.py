@@ -17,7 +17,13 @@ from harness.analysis.summary import measure
 from harness.config.settings import without_secrets
 from harness.declarations import DISTRIBUTION, PluginMember, declared_members, described
 from harness.errors import HarnessError
-from harness.plugins.comparisons.comparable import Run, Variant, refuse_unknown_score, variant_of
+from harness.plugins.comparisons.comparable import (
+    Run,
+    Variant,
+    common_labels,
+    refuse_unknown_score,
+    variant_of,
+)
 from harness.plugins.comparisons.comparison_document import ShownUnit
 from harness.plugins.comparisons.constraints import (
     NO_FINDINGS,
@@ -166,9 +172,12 @@ MOST_NAMED = 4  # runs named in a title
 def run_title(names: Sequence[str]) -> str:
     """Return a title that names the runs (or their number) after their common prefix."""
     start = common_start(names)
-    rests = [name.removeprefix(start) for name in names]
-    title = ", ".join(rests) if len(names) <= MOST_NAMED else f"{len(names)} runs"
-    return f"{start.removesuffix('.')}: {title}" if start else title
+    title = f"{len(names)} runs"
+    if len(names) <= MOST_NAMED:
+        title = ", ".join(name.removeprefix(start) for name in names)
+    if start:
+        title = f"{start.removesuffix('.')}: {title}"
+    return title
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +259,7 @@ def report_on(
 
     Args:
         folders: The runs' folders.
-        asked: What to compare.
+        options: What to compare.
         baseline: The name of the baseline (default: the first run).
         indexes: The runs' indexes, if they have been read already.
         texts: Whether to read the attempts' texts, which takes long for large runs.
@@ -266,24 +275,22 @@ def report_on(
         variants.append((variant, index.attempts))
         runs.append(run)
         findings[folder.name] = run_findings
-    failures = merged([run.failures for run in runs])
-    runs = [
-        replace(run, failures=run_failures)
-        for run, run_failures in zip(runs, failures, strict=True)
-    ]
+    for place, failures in enumerate(merged([run.failures for run in runs])):
+        runs[place] = replace(runs[place], failures=failures)
     if quick or len(runs) < 2:
         return Reported(runs)
     if len({run.metrics.task for run in runs}) > 1 and not (baseline or options.by):
         return Reported(runs, suite=suite_of(variants))
-    groups = [run.metrics.groups for run in runs]
-    shared = (label for label in groups[0] if all(label in run_groups for run_groups in groups))
-    options = replaced(options, by=options.by or next(shared, ""))
+    if not options.by:
+        labels = common_labels(run.metrics for run in runs)
+        options = replaced(options, by=next(iter(labels), ""))
     if not all(len(run_findings.table) for run_findings in findings.values()):
         findings = {}
     comparison = compare_runs(variants, options, baseline, findings=findings)
     pairs = pair_matrix(variants, options.score, round_=options.round, cluster=options.cluster)
     rankings = None  # for three runs, tau-b has few possible values
-    if len(runs) > 3 and 1 < len(groups[0].get(options.by, ())) <= MOST_RANKED:
+    n_groups = len(runs[0].metrics.groups.get(options.by, ()))
+    if len(runs) > 3 and 1 < n_groups <= MOST_RANKED:
         rankings = induced_rankings(variants, options.score, options.by, round_=options.round)
     return Reported(runs, comparison, with_planned(pairs, comparison), rankings)
 
@@ -292,9 +299,12 @@ def _read(
     folder: RunFolder, index: AttemptIndex, options: ComparisonOptions, *, texts: bool, quick: bool
 ) -> tuple[Variant, ReportedRun, ConstraintFindings]:
     """Return a run to compare and to report, and the findings on its constraints."""
-    metrics = None if texts else _saved(folder, index)
+    metrics = None
+    calls = None
+    if not texts:
+        metrics = _saved(folder, index)
+        calls = RunCalls(n_calls_without_cost=1)
     if metrics is None:
-        calls = None if texts else RunCalls(n_calls_without_cost=1)
         metrics = measure(folder, index.attempts, calls, grouped=not quick, score=options.score)
     variant = variant_of(folder, metrics)
     if options.score:
@@ -315,15 +325,15 @@ def _read(
     if not texts:
         return variant, run, NO_FINDINGS
     findings = read_findings(index, options.round)
-    several_rounds = (index.attempts.round > 1).any()
     run = replace(
         run,
         latencies=latencies(read_latencies(index)),
-        sample_times=latencies(sample_seconds(index)) if several_rounds else None,
         constraints=kinds(findings),
         without_constraints=findings.without,
         failures=read_failures(index),
     )
+    if (index.attempts.round > 1).any():
+        run = replace(run, sample_times=latencies(sample_seconds(index)))
     return variant, run, findings
 
 
@@ -340,35 +350,38 @@ def _saved(folder: RunFolder, index: AttemptIndex) -> Metrics | None:
 
 def shortened(reported: Reported) -> Reported:
     """Return the runs and comparisons without the common prefix of the runs' names."""
-    runs, comparison, matrix, *_ = reported
-    if not (prefix := common_start([run.name for run in runs])):
+    prefix = common_start([run.name for run in reported.runs])
+    if not prefix:
         return reported
-    runs = [replace(run, name=run.name.removeprefix(prefix)) for run in runs]
+    runs = []
+    for run in reported.runs:
+        runs.append(replace(run, name=run.name.removeprefix(prefix)))
+    comparison = reported.comparison
     if comparison is not None:
-        others = [
-            replaced(against, run=against.run.removeprefix(prefix)) for against in comparison.others
-        ]
+        others = []
+        for against in comparison.others:
+            others.append(replaced(against, run=against.run.removeprefix(prefix)))
         baseline = comparison.baseline.removeprefix(prefix)
         comparison = replaced(comparison, baseline=baseline, others=others)
+    matrix = reported.matrix
     if matrix is not None:
-        rows = [replaced(row, run=row.run.removeprefix(prefix)) for row in matrix.rows]
+        rows = []
+        for row in matrix.rows:
+            rows.append(replaced(row, run=row.run.removeprefix(prefix)))
         matrix = replaced(matrix, rows=rows)
-    return reported._replace(
-        runs=runs,
-        comparison=comparison,
-        matrix=matrix,
-    )
+    return reported._replace(runs=runs, comparison=comparison, matrix=matrix)
 
 
 def references(runs: Sequence[ReportedRun]) -> Table | None:
     """Build a table of judges' scores of reference answers, or None if no run has such scores."""
-    rows = [
-        [run.name, name, *reference_cells(statistics)]
-        for run in runs
-        for name, statistics in run.metrics.references.items()
-    ]
+    rows = []
+    for run in runs:
+        for name, statistics in run.metrics.references.items():
+            rows.append([run.name, name, *reference_cells(statistics)])
+    if not rows:
+        return None
     title = "Reference answers, and each run's own"
-    return table(["run", "score", *REFERENCE_COLUMNS], rows, title=title, names=2) if rows else None
+    return table(["run", "score", *REFERENCE_COLUMNS], rows, title=title, names=2)
 
 
 def sample_seconds(index: AttemptIndex) -> NDArray[np.float64]:
@@ -377,8 +390,9 @@ def sample_seconds(index: AttemptIndex) -> NDArray[np.float64]:
     A cached reply counts with its call's duration, and a crash with the time until it. Samples
     with a failed call, or one of unknown duration, are left out. Judges' calls do not count.
     """
-    durations = [line.duration for line in index.read(TimedLine, np.arange(len(index)))]
+    lines = index.read(TimedLine, np.arange(len(index)))
+    durations = np.array([line.duration for line in lines], np.float64)
     sample = np.cumsum(index.attempts.sample_starts()) - 1
-    sums = np.bincount(sample, np.array(durations, np.float64))
+    sums = np.bincount(sample, durations)
     complete: NDArray[np.float64] = sums[~np.isnan(sums)]
     return complete

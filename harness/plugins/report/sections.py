@@ -7,12 +7,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace as replaced
 
-from harness.analysis.metrics import plugin_of
-from harness.config.run_file import flatten
+from harness.analysis.metrics import Statistic, plugin_of
+from harness.config.run_file import flatten, is_below
 from harness.errors import HarnessError
 from harness.plugin_loader import kind
 from harness.plugins.comparisons.comparison_document import ShownUnit, tables_within
@@ -61,11 +62,15 @@ def differences(runs: Sequence[ReportedRun]) -> Table | None:
     """Return a table of settings that differ, or None if none do."""
     rows = []
     for key, (first, *others) in _differing(runs).items():
-        cells = [Cell(in_words(value), style="dim" * (value == first)) for value in others]
-        rows.append([Cell(_setting(key), title=key), in_words(first), *cells])
-    names = 1 + len(runs)
+        cells = [Cell(_setting(key), title=key), in_words(first)]
+        for value in others:
+            style = "dim" if value == first else ""
+            cells.append(Cell(in_words(value), style=style))
+        rows.append(cells)
+    if not rows:
+        return None
     columns = ["setting", *(run.name for run in runs)]
-    return table(columns, rows, title="Settings that differ", names=names) if rows else None
+    return table(columns, rows, title="Settings that differ", names=len(columns))
 
 
 def _differing(runs: Sequence[ReportedRun]) -> dict[str, list[Any]]:
@@ -73,28 +78,45 @@ def _differing(runs: Sequence[ReportedRun]) -> dict[str, list[Any]]:
 
     For runs of several tasks, options that have their task's default value count as not set.
     """
-    flat = [flatten({key: _nested(key, value) for key, value in run.settings.items()})
-            for run in runs]  # fmt: skip
-    tasks = [run.metrics.task for run in runs]
-    if len(set(tasks)) > 1:
-        defaults = {task: _defaults(task) for task in tasks}
-        flat = [
-            {k: v for k, v in settings.items() if k not in defaults[task] or defaults[task][k] != v}
-            for settings, task in zip(flat, tasks, strict=True)
-        ]
+    several_tasks = len({run.metrics.task for run in runs}) > 1
+    settings_of_runs = []
+    keys: dict[str, None] = {}
+    for run in runs:
+        nested = {key: _nested(key, value) for key, value in run.settings.items()}
+        settings = flatten(nested)
+        if several_tasks:
+            for key, default in _defaults(run.metrics.task).items():
+                if key in settings and settings[key] == default:
+                    del settings[key]
+        settings_of_runs.append(settings)
+        keys |= dict.fromkeys(settings)
     # If some run lacks a section, the section's non-empty settings are one value, a mapping.
-    for key in {key for settings in flat for key in settings}:
-        for settings in flat:
-            if parts := [name for name in settings if name.startswith(f"{key}.")]:
-                section = {name.removeprefix(f"{key}."): settings.pop(name) for name in parts}
-                settings[key] = {
-                    name: value for name, value in section.items() if value not in _EMPTY
-                }
-    keys = dict.fromkeys(key for settings in flat for key in settings)
-    values_by_key = {key: [settings.get(key) for settings in flat] for key in keys}
-    return {
-        key: values for key, values in values_by_key.items() if any(v != values[0] for v in values)
-    }
+    for key in keys:
+        for settings in settings_of_runs:
+            _join_section(settings, key)
+    keys = {}
+    for settings in settings_of_runs:
+        keys |= dict.fromkeys(settings)
+    differing = {}
+    for key in keys:
+        values = [settings.get(key) for settings in settings_of_runs]
+        if any(value != values[0] for value in values):
+            differing[key] = values
+    return differing
+
+
+def _join_section(settings: dict[str, Any], key: str) -> None:
+    """Replace the settings of the section ``key``, if there are any, by one mapping."""
+    prefix = f"{key}."
+    section = {name: value for name, value in settings.items() if name.startswith(prefix)}
+    if not section:
+        return
+    non_empty = {}
+    for name, value in section.items():
+        del settings[name]
+        if value not in _EMPTY:
+            non_empty[name.removeprefix(prefix)] = value
+    settings[key] = non_empty
 
 
 def _defaults(task: str) -> dict[str, Any]:
@@ -111,13 +133,13 @@ def _setting(key: str) -> str:
 
 def prompts(runs: Sequence[ReportedRun]) -> list[str]:
     """Describe, for each run, the settings that differ between runs, except the model's."""
-    differing = {k: v for k, v in _differing(runs).items() if not k.startswith("model.")}
-    return [
-        ", ".join(
-            f"{_setting(key)} {in_words(values[position])}" for key, values in differing.items()
-        )
-        for position in range(len(runs))
-    ]
+    descriptions: list[list[str]] = [[] for _ in runs]
+    for key, values in _differing(runs).items():
+        if key.startswith("model."):
+            continue
+        for description, value in zip(descriptions, values, strict=True):
+            description.append(f"{_setting(key)} {in_words(value)}")
+    return list(map(", ".join, descriptions))
 
 
 def _nested(key: str, value: Any) -> Any:
@@ -129,9 +151,10 @@ def _nested(key: str, value: Any) -> Any:
 
 def extraction_of(run: ReportedRun) -> str:
     """Return in words how the answer is found in a reply, or "" if that is not set."""
-    extractions = [run.settings.get(key) for key in ("task.extract", "task.extraction")]
-    extraction = next((value for value in extractions if value), "")
-    return in_words(_nested("task.extract", extraction)) if extraction else ""
+    extraction = run.settings.get("task.extract") or run.settings.get("task.extraction")
+    if not extraction:
+        return ""
+    return in_words(_nested("task.extract", extraction))
 
 
 def in_words(value: Any) -> str:
@@ -142,13 +165,15 @@ def in_words(value: Any) -> str:
     >>> in_words({"n": 2, "fields": ["a", "b"], "strict": True})
     'n: 2; fields: a, b; strict: yes'
     """
+    if value is None:
+        return "default"
     if isinstance(value, Mapping):
         return "; ".join(f"{key}: {in_words(part)}" for key, part in value.items()) or "none"
     if isinstance(value, list | tuple):
         return ", ".join(map(in_words, value)) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "default" if value is None else str(value)
+    return str(value)
 
 
 def settings(runs: Sequence[ReportedRun]) -> Table:
@@ -158,14 +183,13 @@ def settings(runs: Sequence[ReportedRun]) -> Table:
 
 def origins(runs: Sequence[ReportedRun]) -> Table:
     """Build a table of each run's times, data and environment."""
-    facts = [
-        {
-            key: _time(value) if key in _TIMES else value
-            for key, value in flatten(dict(run.manifest)).items()
-            if not any(key == hidden or key.startswith(f"{hidden}.") for hidden in _ELSEWHERE)
-        }
-        for run in runs
-    ]
+    facts = []
+    for run in runs:
+        of_run = {}
+        for key, value in flatten(dict(run.manifest)).items():
+            if not is_below(key, _ELSEWHERE):
+                of_run[key] = _time(value) if key in _TIMES else value
+        facts.append(of_run)
     return by_key("How the runs were made", "", runs, facts)
 
 
@@ -179,16 +203,24 @@ def by_key(
     title: str, heading: str, runs: Sequence[ReportedRun], mappings: Sequence[Mapping[str, Any]]
 ) -> Table:
     """Build a table of mappings, with a column per run and a row per key."""
-    keys = dict.fromkeys(key for mapping in mappings for key in mapping)
-    rows = [[key, *(_value_text(mapping.get(key)) for mapping in mappings)] for key in keys]
-    filled = [row for row in rows if any(row[1:])]
-    return table([heading, *(run.name for run in runs)], filled, title=title, names=1 + len(runs))
+    keys: dict[str, None] = {}
+    for mapping in mappings:
+        keys |= dict.fromkeys(mapping)
+    rows = []
+    for key in keys:
+        texts = [_value_text(mapping.get(key)) for mapping in mappings]
+        if any(texts):
+            rows.append([key, *texts])
+    columns = [heading, *(run.name for run in runs)]
+    return table(columns, rows, title=title, names=len(columns))
 
 
 def _value_text(value: Any) -> str:
     if value in (None, "", [], {}, ()):
         return ""
-    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, default=str, ensure_ascii=False)
 
 
 def _time(value: Any) -> Any:
@@ -220,48 +252,53 @@ def sections(reported: Reported, unit: ShownUnit, figures: Sequence[Figure]) -> 
     parts: dict[str, list[Part]] = {name: [] for name in TITLES}
     if reported.suite is not None:
         parts["matrix"] += [_part(part, unit) for part in suite_document(reported.suite).parts]
-    elif (by_model := _by_model(reported.runs)) is not None:
-        parts["results"].append(_part(by_model, unit))
+    else:
+        by_model = _by_model(reported.runs)
+        if by_model is not None:
+            parts["results"].append(table_part(by_model, unit))
     for figure in figures:
         parts.setdefault(figure.section, []).append(figure_part(figure))
     for name, tabled in _tables(reported):
         folded = bool(figures) and name not in ("scores", "cost")
         part = _part(tabled, unit, folded)
         section_parts = parts.setdefault(name, [])
-        if (
-            folded
-            and section_parts
-            and isinstance(part, NotePart)
-            and isinstance(section_parts[-1], TablePart)
-        ):
-            section_parts[-1] = replaced(
-                section_parts[-1], notes=[*section_parts[-1].notes, part.text]
-            )
+        last = section_parts[-1] if section_parts else None
+        if folded and isinstance(part, NotePart) and isinstance(last, TablePart):
+            section_parts[-1] = replaced(last, notes=[*last.notes, part.text])
         else:
             section_parts.append(part)
-    return [
-        PageSection(name, TITLES.get(name, name.replace("_", " ").capitalize()), section_parts)
-        for name, section_parts in parts.items()
-        if section_parts
-    ]
+    page_sections = []
+    for name, section_parts in parts.items():
+        if section_parts:
+            title = TITLES.get(name, name.replace("_", " ").capitalize())
+            page_sections.append(PageSection(name, title, section_parts))
+    return page_sections
 
 
 def _part(part: Table | Note, unit: ShownUnit, folded: bool = False) -> Part:
-    return NotePart(part.text) if isinstance(part, Note) else table_part(part, unit, folded=folded)
+    if isinstance(part, Note):
+        return NotePart(part.text)
+    return table_part(part, unit, folded=folded)
 
 
 def _tables(reported: Reported) -> Iterator[tuple[str, Table | Note]]:
+    """Yield the tables and notes of a page, each with the name of its section."""
     runs = reported.runs
     comparison = reported.comparison
-    for label in dict.fromkeys(label for run in runs for label in run.metrics.groups):
+    labels: dict[str, None] = {}
+    for run in runs:
+        labels |= dict.fromkeys(run.metrics.groups)
+    for label in labels:
         yield "results", _groups(runs, label)
     for run in runs:
-        if (positions := run.metrics.positions) is not None:
+        if run.metrics.positions is not None:
             title = f"{run.name}: by position of the option"
-            yield "results", replace(position_table(positions), title=title)
-    if aggregating := [run.metrics for run in runs if run.metrics.aggregates]:
+            yield "results", replace(position_table(run.metrics.positions), title=title)
+    aggregating = [run.metrics for run in runs if run.metrics.aggregates]
+    if aggregating:
         yield "scores", aggregate_table(aggregating)
-    if (reference_table := references(runs)) is not None:
+    reference_table = references(runs)
+    if reference_table is not None:
         yield "scores", reference_table
     for run in runs:
         for name, section in run.added:
@@ -271,87 +308,89 @@ def _tables(reported: Reported) -> Iterator[tuple[str, Table | Note]]:
         for against in comparison.others:
             for part in tables_within(against, comparison):
                 yield "comparison", part
-    of_kinds = {run.name: run.constraints for run in runs if run.constraints}
-    if of_kinds:
-        first = next(iter(of_kinds.values()))
-        several = constraint_shares(of_kinds) if len(runs) > 1 else None
-        document = several or constraint_document(first, runs[0].without_constraints)
-        for part in _titled(document.parts, "Constraints by kind"):
-            yield "constraints", part
+    for part in _constraint_parts(runs):
+        if isinstance(part, Table):
+            part = replace(part, title="Constraints by kind")
+        yield "constraints", part
+    outcomes = []
     for run in runs:
-        if len(run.metrics.rounds.each) > 1:
-            yield "rounds", replace(round_table(run.metrics), title=f"Rounds of {run.name}")
-        if run.metrics.turns:
-            yield "turns", replace(turn_table(run.metrics), title=f"Turns of {run.name}")
-        if len(run.metrics.pass_at_k) > 1:
+        metrics = run.metrics
+        if len(metrics.rounds.each) > 1:
+            yield "rounds", replace(round_table(metrics), title=f"Rounds of {run.name}")
+        if metrics.turns:
+            yield "turns", replace(turn_table(metrics), title=f"Turns of {run.name}")
+        if len(metrics.pass_at_k) > 1:
             title = f"Samples of {run.name}: any or all of k pass"
-            yield "rounds", replace(pass_at_k_table(run.metrics), title=title)
-    counts = [
-        [run.name, *(run.metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES)] for run in runs
-    ]
-    yield "outcomes", table(["run", *OUTCOMES], counts, title="Outcomes of attempts")
+            yield "rounds", replace(pass_at_k_table(metrics), title=title)
+        counts = [metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES]
+        outcomes.append([run.name, *counts])
+    yield "outcomes", table(["run", *OUTCOMES], outcomes, title="Outcomes of attempts")
     yield "cost", by_key("Calls, tokens and cost", "", runs, [dict(_cost(run)) for run in runs])
     yield "cost", Note(_CALLS)
 
 
-def _titled(parts: Sequence[Table | Note], title: str) -> Iterator[Table | Note]:
-    for part in parts:
-        yield replace(part, title=title) if isinstance(part, Table) else part
+def _constraint_parts(runs: Sequence[ReportedRun]) -> Sequence[Table | Note]:
+    of_kinds = {run.name: run.constraints for run in runs if run.constraints}
+    if not of_kinds:
+        return []
+    if len(runs) > 1:
+        return constraint_shares(of_kinds).parts
+    return constraint_document(runs[0].constraints, runs[0].without_constraints).parts
 
 
 def _by_model(runs: Sequence[ReportedRun]) -> Table | None:
     """Build a table of runs by settings and model, or None if it would be a mere list."""
-    models = list(dict.fromkeys(run.metrics.model or "" for run in runs))
-    labels_of_runs = prompts(runs)
-    cells = {
-        (label, run.metrics.model or ""): run
-        for label, run in zip(labels_of_runs, runs, strict=True)
-    }
-    labels = list(dict.fromkeys(labels_of_runs))
-    if len(cells) < len(runs) or len(runs) <= max(len(models), len(labels)) or len(labels) < 2:
+    runs_by_label: dict[str, dict[str, ReportedRun]] = {}
+    models: dict[str, None] = {}
+    for label, run in zip(prompts(runs), runs, strict=True):
+        model = run.metrics.model or ""
+        models[model] = None
+        by_model = runs_by_label.setdefault(label, {})
+        if model in by_model:
+            return None
+        by_model[model] = run
+    if len(runs) <= max(len(models), len(runs_by_label)) or len(runs_by_label) < 2:
         return None
+    columns = [Column("setting")]
+    for model in models:
+        columns += [Column("rate", over=model, rate=True), Column("95%", over=model, rate=True)]
     rows = []
-    for label in labels:
-        row: list[object] = [Cell(label)]
+    for label, by_model in runs_by_label.items():
+        cells: list[object] = [Cell(label)]
         for model in models:
-            if (run := cells.get((label, model))) is None:
-                row += [None, None]
-            else:
-                statistic = run.metrics.primary()
-                row += [statistic.mean, statistic.ci95]
-        rows.append(row)
-    columns = [
-        Column("setting"),
-        *(Column(head, over=model, rate=True) for model in models for head in ("rate", "95%")),
-    ]
+            statistic = Statistic()
+            if model in by_model:
+                statistic = by_model[model].metrics.primary()
+            cells += [statistic.mean, statistic.ci95]
+        rows.append(cells)
     return table(columns, rows, title="Settings by model")
 
 
 def _groups(runs: Sequence[ReportedRun], label: str) -> Table:
-    groups = dict.fromkeys(group for run in runs for group in run.metrics.groups.get(label, ()))
+    """Build a table of the primary metric by group of a label."""
+    columns = [Column(label, text=True)]
+    groups: dict[str, None] = {}
+    for run in runs:
+        over = run.name if len(runs) > 1 else ""
+        measure = run.metrics.measure or "pass rate"
+        columns.append(Column(f"{measure} ± s.e.", over=over, rate=True))
+        columns += [Column("95%", over=over, rate=True), Column("n", over=over)]
+        groups |= dict.fromkeys(run.metrics.groups.get(label, ()))
     rows = []
-    for group in list(groups)[:MOST_GROUPS]:
+    for group in islice(groups, MOST_GROUPS):
         cells: list[object] = [Cell(group)]
         for run in runs:
-            if (group_metrics := run.metrics.groups.get(label, {}).get(group)) is None:
+            group_metrics = run.metrics.groups.get(label, {}).get(group)
+            if group_metrics is None:
                 cells += [None, None, 0]
             else:
                 statistic = run.metrics.primary(group_metrics)
                 cells += [statistic, statistic.ci95, statistic.n]
         rows.append(Row(cells))
-    columns = [
-        replace(column, over=run.name if len(runs) > 1 else "")
-        for run in runs
-        for column in (
-            Column(f"{run.metrics.measure or 'pass rate'} ± s.e.", rate=True),
-            Column("95%", rate=True),
-            Column("n"),
-        )
-    ]
-    left = len(groups) - len(rows)
-    notes = [f"{left:,} more groups are in metrics.json."] if left else []
-    first = Column(label, text=True)
-    return table([first, *columns], rows, title=f"By {label}", notes=notes)
+    notes = []
+    if len(groups) > MOST_GROUPS:
+        notes.append(f"{len(groups) - MOST_GROUPS:,} more groups are in metrics.json.")
+    return table(columns, rows, title=f"By {label}", notes=notes)
 
 
 def _cost(run: ReportedRun) -> Iterator[tuple[str, str]]:

@@ -31,7 +31,7 @@ from harness.config.yaml_text import read
 from harness.declarations import declarations
 from harness.errors import ConfigError, nearest
 from harness.plugins.comparisons.comparable import Run, has_score
-from harness.plugins.comparisons.macro_f1 import macro_f1
+from harness.plugins.comparisons.table_figures import macro_f1
 from harness.store.columns import AttemptTable
 
 Verdict = Literal["equal", "within", "outside", "differs", "not comparable"]

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any, ClassVar
 
 import msgspec
@@ -67,7 +68,8 @@ class _Usage(msgspec.Struct):
 
     def record(self) -> Usage:
         read = self.input_tokens_details or _Details()
-        cached, written = read.cached_tokens or 0, read.cache_write_tokens or 0
+        cached = read.cached_tokens or 0
+        written = read.cache_write_tokens or 0
         reasoning = (self.output_tokens_details or _Details()).reasoning_tokens or 0
         return Usage(self.input_tokens, self.output_tokens, cached, reasoning, written)
 
@@ -112,14 +114,17 @@ class OpenAIResponsesBackend(OpenAIBackend):
 
     def body(self, request: Request) -> Mapping[str, Any]:
         """Return the body of a request's HTTP request."""
-        n_top = request.decoding.logprobs
-        include = ["message.output_text.logprobs"] if n_top is not None else []
+        include = []
+        body: dict[str, Any] = {}
+        if request.decoding.logprobs is not None:
+            include.append("message.output_text.logprobs")
+            body["top_logprobs"] = request.decoding.logprobs
         if "reasoning" in request.decoding.extra or REASONING.match(request.model):
             include.append("reasoning.encrypted_content")
-        items = [item for message in request.messages for item in _items(message)]
-        body: dict[str, Any] = {"input": items, "store": False, **self.parameters(request)}
-        if n_top is not None:
-            body = {"top_logprobs": n_top, **body}
+        items: list[object] = []
+        for message in request.messages:
+            items += _items(message)
+        body |= {"input": items, "store": False, **self.parameters(request)}
         return {"include": include, **body} if include else body
 
     def parameters(self, request: Request) -> dict[str, Any]:
@@ -135,15 +140,18 @@ class OpenAIResponsesBackend(OpenAIBackend):
         """Return the reply in a response's content."""
         response = bodies.read(content, _Response)
         reason = _finish(response)
-        messages = [item for item in response.output if item.type == "message"]
-        spoken = [item.content or [] for item in messages if item.phase != "commentary"]
-        answers = [part for parts in spoken for part in parts]
+        answers: list[_Content] = []
+        calls = []
+        for item in response.output:
+            if item.type == "message" and item.phase != "commentary":
+                answers += item.content or []
+            elif item.type == "function_call":
+                calls.append((item.name, item.arguments))
         text = "".join(bodies.text_of(part.text) for part in answers if part.type == "output_text")
         refusals = [bodies.text_of(part.refusal) for part in answers if part.type == "refusal"]
         if refusals and not text:
-            text, reason = "".join(refusals), "refusal"
-        called = [item for item in response.output if item.type == "function_call"]
-        calls = ((item.name, item.arguments) for item in called)
+            text = "".join(refusals)
+            reason = "refusal"
         text, reason = bodies.with_tool_calls(text, reason, calls)
         usage = bodies.usage_of(response.usage, _Usage)
         return Reply(
@@ -181,22 +189,23 @@ def _items(message: Message) -> Iterable[object]:
 def _state(output: list[_Item], content: bytes) -> str | None:
     """Return the output as JSON to send back later, if its reasoning is encrypted."""
     encrypted = [item.encrypted_content for item in output if item.type == "reasoning"]
-    return bodies.state_in(content, (b"",), "output") if encrypted and all(encrypted) else None
+    if not encrypted or not all(encrypted):
+        return None
+    return bodies.state_in(content, (b"",), "output")
 
 
 def _reasoning(output: list[_Item]) -> str | None:
     """Return the summaries and texts of the reasoning items."""
-    thoughts = [
-        text
-        for item in output
-        if item.type == "reasoning"
-        for part in (*(item.summary or []), *(item.content or []))
-        if (text := bodies.text_or_none(part.text))
-    ]
+    parts: list[_Content] = []
+    for item in output:
+        if item.type == "reasoning":
+            parts += [*(item.summary or []), *(item.content or [])]
+    thoughts = filter(None, [bodies.text_or_none(part.text) for part in parts])
     return "\n\n".join(thoughts) or None
 
 
 def _logprobs(answers: list[_Content]) -> Any:
     lists = [part.logprobs for part in answers if isinstance(part.logprobs, list)]
-    tokens = [token for token_list in lists for token in token_list]
-    return bodies.logprobs_in({"content": tokens}) if lists else None
+    if not lists:
+        return None
+    return bodies.logprobs_in({"content": [*chain.from_iterable(lists)]})

@@ -6,38 +6,32 @@ Control characters are escaped.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from shlex import quote
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct, field
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from harness.records import Attempt
+from harness.analysis.failures import FailedLine, read_failed_lines, without_values
+from harness.records import Attempt, Outcome, with_example
 from harness.report.runs import common_start
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, table
 from harness.report.text import inert, inert_text
+from harness.store.index import AttemptIndex
 from harness.wording import one_line, truncated
 
 if TYPE_CHECKING:
     from harness.store.judgements import Judgement  # not imported for runs without judges
 
-
-from collections import Counter
-from collections.abc import Iterable
-from typing import Any
-
-from msgspec import Struct, field
-
-from harness.analysis.failures import FailedLine, read_failed_lines, without_values
-from harness.records import Outcome, with_example
-from harness.store.index import AttemptIndex
-
 STYLES = {True: ("passed", "green"), False: ("failed", "red"), None: ("not judged", "yellow")}
+SIGNS = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}
 
 _LONGEST_REASON = 2_000
 _MOST_KINDS = 10  # of reasons
@@ -57,7 +51,8 @@ def transcript(attempts: Sequence[Attempt]) -> RenderableType:
 
 def _attempt(attempt: Attempt) -> Iterator[RenderableType]:
     word, style = STYLES[attempt.passed]
-    word = f"conversation {word}" if attempt.turns == attempt.round else word
+    if attempt.turns == attempt.round:
+        word = f"conversation {word}"
     groups = "  ".join(f"{label}={group}" for label, group in attempt.groups.items())
     yield Text.assemble(
         "\n",
@@ -95,10 +90,11 @@ def _attempt(attempt: Attempt) -> Iterator[RenderableType]:
 
 
 def _place(attempt: Attempt) -> str:
-    if attempt.turns:
-        n_turns = attempt.turns if attempt.round == attempt.turns or not attempt.user else None
-        return f"turn {attempt.round}" + (f" of {n_turns}" if n_turns else "")
-    return f"round {attempt.round}"
+    if not attempt.turns:
+        return f"round {attempt.round}"
+    if attempt.user and attempt.round != attempt.turns:  # the number of turns is not known yet
+        return f"turn {attempt.round}"
+    return f"turn {attempt.round} of {attempt.turns}"
 
 
 def _judgement(judgement: Judgement) -> Iterator[RenderableType]:
@@ -107,20 +103,15 @@ def _judgement(judgement: Judgement) -> Iterator[RenderableType]:
         problem = f": {judgement.error}" if judgement.error else ""
         title = f"judge {judge}: {judgement.outcome}, no verdict"
         yield Text.assemble((title, "yellow"), inert_text(problem))
-    criteria = [
-        criterion
-        for score in judgement.scores.values()
-        for criterion in score.details.get("constraints", ())
-    ]
-    questions = [
-        inert(str(criterion["constraint"])).plain
-        for criterion in criteria
-        for _ in criterion.get("votes", ())
-    ]
-    if len(questions) != len(judgement.replies):  # not one reply per vote on a criterion
-        questions = [""] * len(judgement.replies)
-    for criterion, reply in zip(questions, judgement.replies, strict=True):
-        yield from _block(f"judge {judge}" + (f", {criterion}" if criterion else ""), reply)
+    titles = []
+    for score in judgement.scores.values():
+        for criterion in score.details.get("constraints", ()):
+            title = f"judge {judge}, {inert(str(criterion['constraint'])).plain}"
+            titles += [title] * len(criterion.get("votes", ()))
+    if len(titles) != len(judgement.replies):  # not one reply per vote on a criterion
+        titles = [f"judge {judge}"] * len(judgement.replies)
+    for title, reply in zip(titles, judgement.replies, strict=True):
+        yield from _block(title, reply)
 
 
 def _block(title: str, text: str) -> Iterator[RenderableType]:
@@ -144,14 +135,18 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _facts(attempt: Attempt) -> str:
-    facts: Mapping[str, object] = {
-        "call": attempt.call_id,
-        "finish": attempt.finish_reason and one_line(attempt.finish_reason, 80),
-        "tokens": attempt.usage and f"{attempt.usage.input_tokens}+{attempt.usage.output_tokens}",
-        "seconds": None if attempt.latency_s is None else f"{attempt.latency_s:.2f}",
-        "cached": attempt.cached or None,
-    }
-    return "  ".join(f"{name} {value}" for name, value in facts.items() if value is not None)
+    facts = []
+    if attempt.call_id is not None:
+        facts.append(f"call {attempt.call_id}")
+    if attempt.finish_reason is not None:
+        facts.append(f"finish {one_line(attempt.finish_reason, 80)}")
+    if attempt.usage is not None:
+        facts.append(f"tokens {attempt.usage.input_tokens}+{attempt.usage.output_tokens}")
+    if attempt.latency_s is not None:
+        facts.append(f"seconds {attempt.latency_s:.2f}")
+    if attempt.cached:
+        facts.append("cached True")
+    return "  ".join(facts)
 
 
 Rows = Mapping[str, Mapping[str, object]]  # the fields of the user's rows, by instance
@@ -170,39 +165,34 @@ def failed_document(
     ``n`` is the number of the run's attempts. The user's rows (``own``) are only in the CSV. With
     ``turns``, rounds are called turns.
     """
-    rows = [
-        [
-            attempt.instance,
-            attempt.sample,
-            attempt.round,
-            attempt.outcome,
-            one_line(attempt.reason),
-            one_line(attempt.answer or ""),
-        ]
-        for attempt in failed
-    ]
+    n_errors = 0
+    rows = []
+    records = []
+    for attempt in failed:
+        n_errors += attempt.outcome == "error"
+        place = (attempt.instance, attempt.sample, attempt.round, attempt.outcome)
+        rows.append([*place, one_line(attempt.reason), one_line(attempt.answer or "")])
+        fields = _fields(own, attempt.instance)
+        records.append({"run": run, **fields, **msgspec.structs.asdict(attempt)})
     why = Column("why", text=True)
     answer = Column("answer", text=True, hide=2)
-    place = "turn" if turns else "round"
-    columns = ("instance", "sample", place, Column("outcome", text=True, hide=1), why, answer)
+    outcome = Column("outcome", text=True, hide=1)
+    columns = ("instance", "sample", "turn" if turns else "round", outcome, why, answer)
     parts: list[Table | Note] = [table(columns, rows)] if rows else []
-    n_errors = sum(attempt.outcome == "error" for attempt in failed)
-    also = f", and the calls of {n_errors:,} failed" if n_errors else ""
-    parts.append(Note(f"{len(failed) - n_errors:,} of {n:,} attempts failed{also}."))
+    summary = f"{len(failed) - n_errors:,} of {n:,} attempts failed"
+    if n_errors:
+        summary += f", and the calls of {n_errors:,} failed"
+    parts.append(Note(f"{summary}."))
     kinds = by_reason(failed)
     if len(kinds) < len(failed):
-        every = [list(kind) for kind in kinds[:_MOST_KINDS]]
-        left = len(kinds) - len(every)
+        frequent = list(map(list, kinds[:_MOST_KINDS]))
+        left = len(kinds) - len(frequent)
         notes = [f"{left:,} rarer reasons are not shown."] if left else []
         heads = ("failed", Column("outcome", text=True), why)
-        parts.append(table(heads, every, names=0, notes=notes))
+        parts.append(table(heads, frequent, names=0, notes=notes))
     if failed:
         in_full = f"harness show {run} --failed --instance {quote(failed[0].instance)}"
         parts.append(Note(f"One of them in full: {in_full}"))
-    records = [
-        {"run": run, **_fields(own, attempt.instance), **msgspec.structs.asdict(attempt)}
-        for attempt in failed
-    ]
     return TableDocument(parts=parts, records=records, data=failed)
 
 
@@ -216,33 +206,48 @@ def answers_document(
     failed in some run are listed. The CSV has a row per sample, with the user's row (``own``).
     """
     answers: dict[str, dict[str, list[AnswerLine]]] = {}
+    listed = set()
     for run, attempts in runs.items():
         for answer in attempts:
             answers.setdefault(answer.instance, {}).setdefault(run, []).append(answer)
-    if failed:
-        answers = {
-            instance: by_run
-            for instance, by_run in answers.items()
-            if any(answer.passed is False for own in by_run.values() for answer in own)
-        }
+            if not failed or answer.passed is False:
+                listed.add(answer.instance)
+    answers = {instance: by_run for instance, by_run in answers.items() if instance in listed}
+    rows = []
+    for instance, by_run in islice(answers.items(), _MOST_ROWS):
+        cells = [_answer(by_run.get(run)) for run in runs]
+        rows.append(Row([_prompted(instance, by_run), *cells]))
+    heads: list[Column | str] = ["instance"]
+    footer = ["passed"]
     start = common_start(runs)
-    rows = [
-        Row([_prompted(instance, by_run), *(_answer(by_run.get(run, ())) for run in runs)])
-        for instance, by_run in islice(answers.items(), _MOST_ROWS)
-    ]
-    passed = (f"{_passes(own):,} of {len(own):,}" for own in runs.values())
-    heads = (Column(run.removeprefix(start), text=True) for run in runs)
+    for run, attempts in runs.items():
+        heads.append(Column(run.removeprefix(start), text=True))
+        footer.append(f"{_passes(attempts):,} of {len(attempts):,}")
     notes = ["✓ passed, ✗ failed, ? not judged."]
     if len(answers) > len(rows):
         notes.append(f"{len(answers) - len(rows):,} more instances are in harness report.")
-    summary = table(["instance", *heads], rows, footer=Row(["passed", *passed]), notes=notes)
-    data = [
-        {"instance": answer.instance, "run": run, "sample": answer.sample, "passed": answer.passed,
-         "answer": answer.text, "reason": answer.reason}
-        for instance, by_run in answers.items()
-        for run, samples in by_run.items() for answer in samples
-    ]  # fmt: skip
-    return TableDocument(parts=[summary], records=list(_side_by_side(answers, own)), data=data)
+    summary = table(heads, rows, footer=Row(footer), notes=notes)
+    return TableDocument(
+        parts=[summary],
+        records=list(_side_by_side(answers, own)),
+        data=list(_answer_records(answers)),
+    )
+
+
+def _answer_records(
+    answers: Mapping[str, Mapping[str, Sequence[AnswerLine]]],
+) -> Iterator[dict[str, object]]:
+    for instance, by_run in answers.items():
+        for run, samples in by_run.items():
+            for answer in samples:
+                yield {
+                    "instance": instance,
+                    "run": run,
+                    "sample": answer.sample,
+                    "passed": answer.passed,
+                    "answer": answer.text,
+                    "reason": answer.reason,
+                }
 
 
 def _side_by_side(
@@ -263,12 +268,12 @@ def _side_by_side(
 
 def _fields(rows: Rows, instance: str) -> dict[str, object]:
     """Return the fields of an instance's row as CSV cells."""
-    return {
-        f"field_{name}": value
-        if isinstance(value, str | int | float | None)
-        else json.dumps(value, ensure_ascii=False, default=str)
-        for name, value in rows.get(instance, {}).items()
-    }
+    fields: dict[str, object] = {}
+    for name, value in rows.get(instance, {}).items():
+        if not isinstance(value, str | int | float | None):
+            value = json.dumps(value, ensure_ascii=False, default=str)
+        fields[f"field_{name}"] = value
+    return fields
 
 
 def _last_message(attempt: AnswerLine) -> str:
@@ -284,19 +289,18 @@ def _prompted(instance: str, by_run: Mapping[str, Sequence[AnswerLine]]) -> str:
     return f"{instance}: {prompt}" if prompt else instance
 
 
-def _answer(samples: Sequence[AnswerLine]) -> Cell:
+def _answer(samples: Sequence[AnswerLine] | None) -> Cell:
     if not samples:
         return Cell(None, "")
     answer = next((answer for answer in samples if answer.passed is False), samples[0])
-    sign, style = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}[answer.passed]
-    several = f"{_passes(samples):,} of {len(samples):,} " if len(samples) > 1 else ""
-    why = "" if answer.passed else answer.reason
+    sign, style = SIGNS[answer.passed]
     text = one_line(answer.text or answer.outcome, _LONGEST_ANSWER)
-    return Cell(
-        text,
-        f"{several}{sign} {text}" + (f" ({one_line(why)})" if why else ""),
-        style,
-    )
+    cell_text = f"{sign} {text}"
+    if len(samples) > 1:
+        cell_text = f"{_passes(samples):,} of {len(samples):,} {cell_text}"
+    if answer.reason and not answer.passed:
+        cell_text += f" ({one_line(answer.reason)})"
+    return Cell(text, cell_text, style)
 
 
 def _passes(attempts: Sequence[AnswerLine]) -> int:
@@ -327,13 +331,19 @@ def read_failed(index: AttemptIndex, first: Iterable[str] = ()) -> list[FailedAt
 
     Their reasons leave out judges that do not decide what passes.
     """
-    return [
-        FailedAttempt(
-            *(line.instance, line.sample, line.round, line.outcome, line.reason, line.text),
-            exception=line.exception,
+    attempts = []
+    for _, line in read_failed_lines(index, index.rows_by_name(first)):
+        attempt = FailedAttempt(
+            line.instance,
+            line.sample,
+            line.round,
+            line.outcome,
+            line.reason,
+            line.text,
+            line.exception,
         )
-        for _, line in read_failed_lines(index, index.rows_by_name(first))
-    ]
+        attempts.append(attempt)
+    return attempts
 
 
 def by_reason(attempts: Iterable[FailedAttempt]) -> list[tuple[int, Outcome, str]]:

@@ -106,12 +106,13 @@ class EvaluationResult(TableResult):
             problem = f"A data frame cannot have the rows {rows!r}."
             raise ConfigError(problem, nearest(str(rows), get_args(EvaluationRows)))
         kind, columns = _SUITE_ROWS[rows]
-        every_record = list(self.document.records or ())
-        if any("row" not in record for record in every_record):
-            problem = "No installed plug-in brings the table of models and benchmarks."
-            raise ConfigError(problem, "Choose the rows 'samples' or 'attempts'.")
-        records = [record for record in every_record if record["row"] == kind]
-        cells = [[record[column] for column in columns] for record in records]
+        cells = []
+        for record in self.document.records or ():
+            if "row" not in record:
+                problem = "No installed plug-in brings the table of models and benchmarks."
+                raise ConfigError(problem, "Choose the rows 'samples' or 'attempts'.")
+            if record["row"] == kind:
+                cells.append([record[column] for column in columns])
         return data_frame(cells, dict.fromkeys(columns))
 
 
@@ -273,8 +274,9 @@ def evaluation(
         override(tree, key, value)
     if len(models) > 1:
         _check_model_options(runs.values(), [key for key in changes if key.startswith("model.")])
-    own_path = "task.path" in changes
-    notes = [note for task in chosen for note in _notes(task, runs, published, own_path)]
+    notes: list[str] = []
+    for task in chosen:
+        notes += _notes(task, runs, published, "task.path" in changes)
     return Evaluation(tree, runs, notes)
 
 
@@ -284,7 +286,8 @@ def _notes(
     name = task.section["name"]
     if published and not (own_path or task.own_data) and not _published_option(name):
         yield f"{name}: our own instances, not the published data (harness docs eval)."
-    if judge_of(name) and not any(run.judges for run in runs.values() if run.task.name == name):
+    judged = [run.task.name for run in runs.values() if run.judges]
+    if judge_of(name) and name not in judged:
         yield f"{name} needs a judge for a full verdict: set {option('judge', 'BACKEND/NAME')}."
 
 
@@ -298,17 +301,17 @@ def _tree(
 ) -> dict[str, Any]:
     """Return a suite's run file, as nested mappings."""
     task_names = _names(tasks)
-    task_keys = [
-        _task_keys(task, name, judge, published)
-        for task, name in zip(tasks, task_names, strict=True)
-    ]
+    task_keys = []
+    for task, name in zip(tasks, task_names, strict=True):
+        task_keys.append(_task_keys(task, name, judge, published))
     model_sections = [named_model(model) for model in models]
     matrix = {
         "task": _axis("task", task_names, task_keys),
         "model": _axis("model", models, map(_model_keys, model_sections)),
     }
     max_tokens: int | None = MAX_TOKENS
-    if all(any(MAX_TOKENS_KEY in keys for keys in axis.values()) for axis in matrix.values()):
+    setting = [axis for axis in matrix.values() if _sets_max_tokens(axis)]
+    if len(setting) == len(matrix):
         max_tokens = None  # only one axis may set it
         _remove_max_tokens(matrix)
     return {
@@ -317,6 +320,10 @@ def _tree(
         "decoding": {"max_tokens": max_tokens},
         "matrix": matrix,
     }
+
+
+def _sets_max_tokens(axis: Mapping[str, Mapping[str, Any]]) -> bool:
+    return any(MAX_TOKENS_KEY in keys for keys in axis.values())
 
 
 def _remove_max_tokens(matrix: Mapping[str, Mapping[str, dict[str, Any]]]) -> None:

@@ -156,28 +156,30 @@ async def _backend(
 
 def _variants(backend: ports.Backend, request: Request) -> Iterator[tuple[str, Request, Request]]:
     """Yield each part of a request that must be sent, with two requests that differ in it."""
-    first = Message("user", "Hello.")
-    answer = Message("assistant", "Hello.")
-    variants: dict[str, list[dict[str, Any]]] = {
-        "message texts": [{"messages": (Message("user", text),)} for text in ("a", "b")]
-    }
+
+    def prompted(*messages: Message) -> Request:
+        return replace(request, messages=messages)
+
+    def decoded(name: str, value: object) -> Request:
+        parameters: dict[str, Any] = {name: value}
+        return replace(request, decoding=dataclasses.replace(request.decoding, **parameters))
+
+    yield "message texts", prompted(Message("user", "a")), prompted(Message("user", "b"))
     if "model" not in inspect.signature(type(backend)).parameters:
-        variants["model"] = [{"model": "a"}, {"model": "b"}]
+        yield "model", replace(request, model="a"), replace(request, model="b")
     if "conversation" in backend.features:
-        longer = [(first, message, *request.messages) for message in (first, answer)]
-        variants["message roles"] = [{"messages": messages} for messages in longer]
+        question = Message("user", "Hello.")
+        answer = Message("assistant", "Hello.")
+        questions = prompted(question, question, *request.messages)
+        yield "message roles", questions, prompted(question, answer, *request.messages)
     if "seed" in backend.features:
-        variants["seed"] = [{"seed": 1}, {"seed": 2}]
-        variants["seed of 0"] = [{"seed": 0}, {"seed": None}]
-    for name, values in DECODINGS.items():
+        yield "seed", replace(request, seed=1), replace(request, seed=2)
+        yield "seed of 0", replace(request, seed=0), replace(request, seed=None)
+    for name, (low, high) in DECODINGS.items():
         if name in backend.features:
-            set_to = [dataclasses.replace(request.decoding, **{name: value}) for value in values]
-            variants[name] = [{"decoding": first_change} for first_change in set_to]
+            yield name, decoded(name, low), decoded(name, high)
     if "temperature" in backend.features:
-        set_to = [dataclasses.replace(request.decoding, temperature=value) for value in (0.0, None)]
-        variants["temperature of 0"] = [{"decoding": decoding} for decoding in set_to]
-    for name, (first_change, second_change) in variants.items():
-        yield name, replace(request, **first_change), replace(request, **second_change)
+        yield "temperature of 0", decoded("temperature", 0.0), decoded("temperature", None)
 
 
 def _body(check: PlugInCheck, backend: HttpBackend, request: Request) -> None:
@@ -254,9 +256,10 @@ async def _refused(
 
 
 def _refusal_problem(backend: ports.Backend, status: int, result: object) -> str:
+    if isinstance(result, Reply):
+        return f"returns {f'the text {result.text!r:.60}':.80} instead of raising an error"
     if not isinstance(result, BaseException):
-        returned = f"the text {result.text!r:.60}" if isinstance(result, Reply) else repr(result)
-        return f"returns {returned:.80} instead of raising an error"
+        return f"returns {result!r:.80} instead of raising an error"
     if problem := _reply_problem(backend, result):
         return problem.rstrip(".")
     must = ERRORS.get(status, CallError if status else TransientError)
@@ -280,28 +283,32 @@ async def _concurrent(
     await asyncio.sleep(0)
     at_once = all(call.done() for call in calls)
     results = await asyncio.gather(*calls, return_exceptions=True)
+    errors = [result for result in results if isinstance(result, BaseException)]
+    is_empty = not errors
     for prompt, result in zip(prompts, results, strict=True):
-        others = (another for another in prompts if another != prompt)
         if problem := _reply_problem(backend, result):
             check.add("generate", problem)
-        elif not isinstance(result, Reply):
+        if not isinstance(result, Reply):
+            is_empty = False
             continue
-        elif expected:
-            text = result.text
+        is_empty &= not result.text and not result.reasoning and result.finish_reason == "stop"
+        if problem:
+            continue
+        if expected:
             right = expected(prompt)
-            cut = result.finish_reason == "length"
-            if not (right.startswith(text) if cut else text == right):
-                check.add("generate", f"answers {prompt!r} with {text!r:.60}, not {right!r}.")
-        elif prompt not in result.text and any(another in result.text for another in others):
+            cut = result.finish_reason == "length" and right.startswith(result.text)
+            if result.text != right and not cut:
+                problem = f"answers {prompt!r} with {result.text!r:.60}, not {right!r}."
+                check.add("generate", problem)
+        elif prompt not in result.text and any(another in result.text for another in prompts):
             problem = "answers one of several concurrent calls with the text of another."
             check.add("generate", problem)
     if requests != before:
         check.add("generate", "modifies its request.")
-    if all(isinstance(result, BaseException) for result in results):
-        first = f"{type(results[0]).__name__}: {results[0]}"
+    if len(errors) == len(results):
+        first = f"{type(errors[0]).__name__}: {errors[0]}"
         check.add("generate", f"answers no call. The first error is {first[:300]}")
-    seen = {isinstance(r, Reply) and (r.text, r.reasoning, r.finish_reason) for r in results}
-    if not expected and seen <= {("", None, "stop"), ("", "", "stop")}:  # no reasoning either
+    if not expected and is_empty:
         check.add("generate", "returns only empty texts.")
     if at_once and backend.cacheable:
         check.add("generate", "never awaits, so calls block each other. Or set cacheable to False.")
@@ -323,8 +330,10 @@ async def _parameters(
     parameters: Any = {name: value for name, value in every.items() if name in backend.features}
     seed = 1 if "seed" in backend.features else None
     roles: list[Role] = ["system", "user"]
-    roles += ["assistant", "user"] if "conversation" in backend.features else []
-    longer = tuple(Message(role, "word " * 40 + request.messages[0].content) for role in roles)
+    if "conversation" in backend.features:
+        roles += ["assistant", "user"]
+    text = "word " * 40 + request.messages[0].content
+    longer = tuple(Message(role, text) for role in roles)
     full = replace(request, messages=longer, decoding=Decoding(**parameters), seed=seed)
     result = await _result(backend, full)
     before = (short_reply.usage or Usage()).input_tokens

@@ -79,9 +79,7 @@ class PlugInCheck:
     def _shape(self, name: str, declared: Any, member: Any) -> None:
         if not callable(member):
             return self.add(name, f"is {member!r:.40}, not a method.")
-        expected = [
-            parameter for parameter in inspect.signature(declared).parameters if parameter != "self"
-        ]
+        expected = [name for name in inspect.signature(declared).parameters if name != "self"]
         with contextlib.suppress(ValueError):  # no signature, as in extension modules
             optional = {"text"} & {*inspect.signature(member).parameters} - {*expected}
             try:
@@ -189,14 +187,15 @@ class PlugInCheck:
         measure = getattr(self.plugin, "measure", None)
         if member in ("score", "score_of_no_answer") and measure not in (None, *scores):
             return f"without the primary metric {measure!r}."
-        for name, score in scores.items() if member in ("score", "parse") else ():
-            if isinstance(score.value, bool):
+        if member in ("score", "parse"):
+            for name, score in scores.items():
+                if not isinstance(score.value, bool):
+                    continue
                 key = (member, instance.id, name)
                 decided = score.passed is not None
                 if self._decided.setdefault(key, decided) != decided:
                     return "but this score has a verdict for one of True and False only."
-        if member in ("score", "parse"):
-            turn = instance.id, repr(instance.data)  # turns of a conversation share the id
+            turn = (instance.id, repr(instance.data))  # turns of a conversation share the id
             names = self._names.setdefault(turn, sorted(scores))
             if names != sorted(scores):
                 return f"with {sorted(scores)}, but {names} for another text: use Score(None)."
@@ -215,8 +214,10 @@ def _attributes(base: type) -> dict[str, Any]:
 
 def _misspelt(plugin: object, base: type) -> Iterator[str]:
     """Yield a sentence for each public member that the base class does not know, but resembles."""
-    kinds = [kind for kind in type(plugin).__mro__ if kind not in base.__mro__]
-    names = {*getattr(plugin, "__dict__", {}), *(name for kind in kinds for name in vars(kind))}
+    names = {*getattr(plugin, "__dict__", {})}
+    for kind in type(plugin).__mro__:
+        if kind not in base.__mro__:
+            names.update(vars(kind))
     members = {*dir(base), *_attributes(base)}
     for name in sorted(names - members):
         close = get_close_matches(name, members - names, n=1, cutoff=NEARLY)
@@ -255,9 +256,11 @@ def misfit(value: object, kind: Any) -> str:
     """
     if get_origin(kind) is ClassVar:
         [kind] = get_args(kind)
-    if value is None and type(None) in get_args(kind):
-        return ""
-    origin = get_origin(get_args(kind)[0] if type(None) in get_args(kind) else kind)
+    origin = get_origin(kind)
+    if type(None) in get_args(kind):
+        if value is None:
+            return ""
+        origin = get_origin(get_args(kind)[0])
     if origin is Mapping and isinstance(value, Mapping):
         value = dict(value)
     elif origin is Sequence and isinstance(value, Sequence) and not isinstance(value, str):
@@ -266,11 +269,14 @@ def misfit(value: object, kind: Any) -> str:
         back = msgspec.convert(msgspec.to_builtins(value), kind)
     except Exception as error:
         return f"not {inspect.formatannotation(kind)}: {str(error)[:200]}."
-    return "" if type(back) is type(value) and back == value else f"not {back!r:.100}."
+    if type(back) is type(value) and back == value:
+        return ""
+    return f"not {back!r:.100}."
 
 
 def _copied(arguments: object) -> object:
     with contextlib.suppress(Exception):
         copy = deepcopy(arguments)
-        return copy if copy == arguments else None
+        if copy == arguments:
+            return copy
     return None

@@ -76,9 +76,16 @@ def _misplaced(now: Sequence[Message], before: Sequence[Message], answer: str) -
     expected = [*before, Message("assistant", answer)]
     if list(now[: len(expected)]) != expected:
         return "does not repeat the conversation so far, with the latest answer,"
-    if not now[len(expected) :] or now[-1].role != "user" or not now[-1].content.strip():
+    if not _ends_with_user(now[len(expected) :]):
         return "does not end with a non-empty turn of the user"
     return ""
+
+
+def _ends_with_user(messages: Sequence[Message]) -> bool:
+    """Return whether the last message is one of the user, and not empty."""
+    if not messages:
+        return False
+    return messages[-1].role == "user" and bool(messages[-1].content.strip())
 
 
 def check_task(
@@ -112,42 +119,36 @@ def check_task(
     with check.calling("messages", " when it is given shots"), contextlib.suppress(ConfigError):
         for instance in instances[:1]:
             task.messages(instance, instances[1:3])
-    prompts = []
-    without = []
     secrets = {instance.id: hidden(instance) for instance in instances} if hidden else {}
-    for instance in instances:  # all prompts first, to detect a task that keeps only the last
-        messages = check.call("messages", instance, (), where=f" for {instance.id!r}")
-        prompts.append(messages)
-        if messages is not None:
-            _no_leak(
-                check,
-                "messages",
-                [message.content for message in messages],
-                secrets.get(instance.id),
-            )
-            last = messages[-1] if messages else None
-            adapts = check.has("adapted_request")  # it may send an answer, or its beginning
-            if not adapts and (last is None or last.role != "user" or not last.content.strip()):
-                check.add("messages", "does not end with a non-empty user message.")
+    # All prompts first, to detect a task that keeps only the last.
+    prompts = [_prompt(check, instance, secrets.get(instance.id)) for instance in instances]
+    without = []
+    turns = [*instances]
+    for instance in instances:
         for member in ("instruction", "must_keep"):
             check.optional(member, instance)
         check.optional("leaks", instance, instance)
         if check.optional("criteria", instance) in ([], ()):
             without.append(instance)
-    turns = [*instances, *(turn for instance in instances for turn in later_turns(check, instance))]
-    references = [_scoring(check, instance, secrets.get(instance.id)) for instance in turns]
+    for instance in instances:
+        turns += later_turns(check, instance)
+    references = [_scoring(check, turn, secrets.get(turn.id)) for turn in turns]
     _failing_targets(check, turns, references)
     expected = answers or {}
     _known_answers(check, {instance.id: instance for instance in instances}, expected)
-    for name in (instance.id for instance in without if _scored(check, instance, WRONG) == {}):
-        check.add("criteria", f"is empty for {name!r}, and so is score: nothing decides.")
-    verdicts = [value for known_of_one in expected.values() for value in known_of_one.values()]
-    if instances and False not in verdicts and all(_passes(check, i, WRONG) for i in turns):
+    for instance in without:
+        if _scored(check, instance, WRONG) == {}:
+            problem = f"is empty for {instance.id!r}, and so is score: nothing decides."
+            check.add("criteria", problem)
+    verdicts: set[bool | None] = set()
+    for verdicts_by_answer in expected.values():
+        verdicts.update(verdicts_by_answer.values())
+    if instances and False not in verdicts and all(_passes(check, turn, WRONG) for turn in turns):
         check.add("score", f"lets the wrong answer {WRONG!r} pass for every instance.")
     if not check.found.keys() & {"instances", "messages", "fingerprint"}:
         check.elsewhere(_of_task, task, limit)
     first = {*references[: len(instances)]} - {None}
-    if len(first) > 1 and all(prompt == prompts[0] for prompt in prompts):
+    if len(first) > 1 and prompts.count(prompts[0]) == len(prompts):
         problem = "returns the same prompt for every instance, but the references differ."
         check.add("messages", problem)
     judged = check.has("criteria") or True in verdicts
@@ -159,14 +160,30 @@ def check_task(
     return check.sentences()
 
 
+def _prompt(
+    check: PlugInCheck, instance: Instance[Any], secret: str | None
+) -> Sequence[Message] | None:
+    """Check and return an instance's messages, or None if they are invalid."""
+    messages: Sequence[Message] | None
+    messages = check.call("messages", instance, (), where=f" for {instance.id!r}")
+    if messages is not None:
+        _no_leak(check, "messages", [message.content for message in messages], secret)
+        # A request may be adapted to send an answer, or its beginning.
+        if not check.has("adapted_request") and not _ends_with_user(messages):
+            check.add("messages", "does not end with a non-empty user message.")
+    return messages
+
+
 def _failing_targets(
     check: PlugInCheck, instances: Sequence[Instance[Any]], references: Sequence[str | None]
 ) -> None:
     """Check the expected answers of instances without a reference, if others have one."""
     for instance, reference in zip(instances, references, strict=True):
         text = None if reference else check.optional("expected_answer", instance)
-        if text is not None and any(references) and not _passes(check, instance, text):
-            scores = _scored(check, instance, text) or {}
+        if text is None or not any(references):
+            continue
+        scores = _scored(check, instance, text) or {}
+        if verdict(scores) is not True:
             why = first_reason(scores) or "unparseable"
             problem = f"{text[:60]!r} of {instance.id!r} does not pass ({why:.200})."
             check.add("expected_answer", problem)
@@ -184,10 +201,14 @@ def _known_answers(
             continue
         for text, expected_verdict in verdicts.items():
             scores = _scored(check, instances[name], text)
-            read = scores is not None and any(score.value is not None for score in scores.values())
-            actual = verdict(scores) if scores and read else "Unparseable"
+            if scores == {}:
+                continue
             expected = "Unparseable" if expected_verdict is None else expected_verdict
-            if scores != {} and actual != expected:
+            actual: bool | str | None = "Unparseable"
+            values = [score.value for score in (scores or {}).values()]
+            if scores and values.count(None) < len(values):
+                actual = verdict(scores)
+            if actual != expected:
                 problem = f"gives the verdict {actual}, not {expected}, for the answer {text!r:.60}"
                 check.add("score", f"{problem} to {name!r}.")
 
@@ -215,17 +236,19 @@ def _instances(check: PlugInCheck, task: Task[Any], limit: int) -> list[Instance
 
 def _of_task(task: Task[Any], limit: int) -> dict[str, Any]:
     """Return the results, by member, that must be the same in every process."""
-    instances = [*islice(task.instances(), limit)]
-    prompts = [
-        [message.content for message in task.messages(instance, ())] for instance in instances
-    ]
-    ids = [instance.id for instance in instances]
+    ids = []
+    prompts = []
+    for instance in [*islice(task.instances(), limit)]:
+        ids.append(instance.id)
+        prompts.append([message.content for message in task.messages(instance, ())])
     return {"instances": ids, "messages": prompts, "fingerprint": dict(task.fingerprint())}
 
 
 def _no_leak(check: PlugInCheck, member: str, texts: Sequence[str], hidden: str | None) -> None:
-    for text in texts if hidden else ():
-        if re.search(rf"(?<!\w){re.escape(hidden or '')}(?!\w)", text, re.IGNORECASE):
+    if not hidden:
+        return
+    for text in texts:
+        if re.search(rf"(?<!\w){re.escape(hidden)}(?!\w)", text, re.IGNORECASE):
             check.add(member, f"shows the text {hidden!r:.60}, which is hidden: {text!r:.200}")
 
 
@@ -235,27 +258,19 @@ def _scoring(check: PlugInCheck, instance: Instance[Any], hidden: str | None) ->
     reference: str | None = check.call("reference", instance)
     if reference is not None:
         scores = _scored(check, instance, reference)
+        verdicts = [score.passed for score in (scores or {}).values()]
         if scores is None:
             check.add("reference", f"{reference[:60]!r}{of_instance} is unparseable.")
-        elif scores and all(score.passed is None for score in scores.values()):
+        elif verdicts and verdicts.count(None) == len(verdicts):
             check.add("score", "gives no verdict for a reference: passed is None.")
         elif scores and verdict(scores) is not True:
             check.add("reference", f"{reference[:60]!r}{of_instance} does not pass.")
-    constraint = None
-    if check.has("constraint_kind") and check.has("constraint"):
-        with contextlib.suppress(UserError):  # as in the task jsonl, for a row without a schema
-            constraint = check.optional("constraint", instance)
-    if constraint is not None:
-        with check.calling("constraint"):
-            if constraint.kind != check.plugin.constraint_kind:
-                check.add("constraint", f"is of kind {constraint.kind!r}, unlike constraint_kind.")
-            pattern = constraint.regex or "|".join(map(re.escape, constraint.choices))
-            if reference is not None and pattern and not re.fullmatch(pattern, reference):
-                check.add("constraint", f"does not allow the reference {reference[:60]!r}.")
+    _constraint(check, instance, reference)
     wrong = check.optional("wrong_answer", instance)
-    extreme = [re.sub(r"\d+(?!.*\d)", number, reference or "") for number in ("nan", "1e999")]
+    text = reference or ""
+    extreme = [re.sub(r"\d+(?!.*\d)", number, text) for number in ("nan", "1e999")]
     # A reference that was cut off, before its last character and before its last word.
-    cut = [(reference or "")[:-1], re.sub(r"\S+\s*$", "", reference or "")]
+    cut = [text[:-1], re.sub(r"\S+\s*$", "", text)]
     for text in dict.fromkeys((wrong or "", *extreme, *cut, *HOSTILE_TEXTS, WRONG)):
         scores = _scored(check, instance, text, hidden)
         passes = verdict(scores or {}) is True
@@ -270,6 +285,21 @@ def _scoring(check: PlugInCheck, instance: Instance[Any], hidden: str | None) ->
     with contextlib.suppress(Unparseable):
         check.optional("score_parsed", instance, reference or "")
     return reference
+
+
+def _constraint(check: PlugInCheck, instance: Instance[Any], reference: str | None) -> None:
+    constraint = None
+    if check.has("constraint_kind") and check.has("constraint"):
+        with contextlib.suppress(UserError):  # as in the task jsonl, for a row without a schema
+            constraint = check.optional("constraint", instance)
+    if constraint is None:
+        return
+    with check.calling("constraint"):
+        if constraint.kind != check.plugin.constraint_kind:
+            check.add("constraint", f"is of kind {constraint.kind!r}, unlike constraint_kind.")
+        pattern = constraint.regex or "|".join(map(re.escape, constraint.choices))
+        if reference is not None and pattern and not re.fullmatch(pattern, reference):
+            check.add("constraint", f"does not allow the reference {reference[:60]!r}.")
 
 
 def _passes(check: PlugInCheck, instance: Instance[Any], text: str) -> bool:
@@ -316,7 +346,8 @@ def check_checker(
     fresh: Any = None
     with contextlib.suppress(Exception):  # not everything can be copied
         fresh = deepcopy(checker)
-    for text in (*passes, *fails, *HOSTILE_TEXTS):
+    texts = dict.fromkeys((*passes, *fails, *HOSTILE_TEXTS))
+    for text in texts:
         where = f" for the text {text[:40]!r} and data {instance.data!r:.40}"
         with contextlib.suppress(Unparseable):  # the text fails
             if (score := check.call("check", text, instance, where=where)) is not None:
@@ -332,8 +363,9 @@ def check_checker(
         if text in (*passes, *fails) and score.passed != (text in passes):
             must = "pass" if text in passes else "fail"
             check.add("check", f"has passed={score.passed} for {text[:60]!r}, which must {must}.")
-    for expected, option in ((True, "passes"), (False, "fails")):
-        unread = not expected and len(scores) < len({*passes, *fails, *HOSTILE_TEXTS})
-        if scores and not unread and all(score.passed is not expected for score in scores.values()):
-            check.add("check", f"{option} none of the texts tried: add one with {option}=[…].")
+    verdicts = {score.passed for score in scores.values()}
+    if scores and True not in verdicts:
+        check.add("check", "passes none of the texts tried: add one with passes=[…].")
+    if scores and False not in verdicts and len(scores) == len(texts):
+        check.add("check", "fails none of the texts tried: add one with fails=[…].")
     return check.sentences()

@@ -45,8 +45,9 @@ class OpenTelemetry(Observer):
             "harness.simulated": run.simulated,
         }
         if address.hostname:
-            port = address.port or (443 if address.scheme == "https" else 80)
-            self._common |= {"server.address": address.hostname, "server.port": port}
+            default_port = 443 if address.scheme == "https" else 80
+            self._common["server.address"] = address.hostname
+            self._common["server.port"] = address.port or default_port
         self._tracer = provider.get_tracer("harness", run.version)
         self._session = self._tracer.start_span(
             f"evaluate {run.task}",
@@ -120,11 +121,12 @@ class OpenTelemetry(Observer):
 
 
 def _message(message: Any) -> dict[str, Any]:
-    role, content = (
-        (message["role"], message["content"])
-        if isinstance(message, Mapping)
-        else (message.role, message.content)
-    )
+    if isinstance(message, Mapping):
+        role = message["role"]
+        content = message["content"]
+    else:
+        role = message.role
+        content = message.content
     return {"role": role, "parts": [{"type": "text", "content": content}]}
 
 
@@ -135,15 +137,11 @@ def _error_type(attempt: Attempt) -> str:
 
 def _attributes(attempt: Attempt) -> dict[str, Any]:
     decoding = attempt.request.get("decoding", {})
-    usage = None if attempt.cached else attempt.usage
-    reason = attempt.finish_reason
     attributes = {
         "gen_ai.operation.name": "chat",
         **{f"gen_ai.request.{name}": decoding.get(name) for name in REQUEST},
         "gen_ai.request.stop_sequences": list(decoding.get("stop", ())) or None,
         "gen_ai.request.seed": attempt.request.get("seed"),
-        "gen_ai.response.finish_reasons": [reason] if reason else None,
-        "error.type": _error_type(attempt) if attempt.outcome in WITHOUT_REPLY else None,
         "harness.instance": attempt.instance,
         "harness.sample": attempt.sample,
         "harness.round": attempt.round,
@@ -152,7 +150,12 @@ def _attributes(attempt: Attempt) -> dict[str, Any]:
         "harness.cached": attempt.cached,
         "harness.call_id": attempt.call_id,
     }
-    if usage is not None:
+    if attempt.finish_reason:
+        attributes["gen_ai.response.finish_reasons"] = [attempt.finish_reason]
+    if attempt.outcome in WITHOUT_REPLY:
+        attributes["error.type"] = _error_type(attempt)
+    if attempt.usage is not None and not attempt.cached:
+        usage = attempt.usage
         attributes |= {
             "gen_ai.usage.input_tokens": usage.input_tokens,
             "gen_ai.usage.output_tokens": usage.output_tokens,

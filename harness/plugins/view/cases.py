@@ -13,7 +13,6 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from stringzilla import utf8_uncased_search
 
 from harness.records import OUTCOMES, Message, PlayedTurn
-from harness.store.columns import NOT_JUDGED, Bools, Values, changes
+from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, Values, changes
 from harness.store.files import open_file
 from harness.store.index import AttemptIndex
 
@@ -55,10 +54,14 @@ class CaseFilter(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, query: Mapping[str, Sequence[str]]) -> CaseFilter:
         """Return the filters in a request's query."""
-        names = set(cls.__struct_fields__) - {"run", "groups"}
-        texts = {name: query[name][-1] for name in names if name in query}
-        groups = [(name[3:], values[-1]) for name, values in query.items() if name[:3] == "in."]
-        return msgspec.convert(texts | {"run": query.get("run", []), "groups": groups}, cls)
+        filters: dict[str, object] = {"run": query.get("run", [])}
+        groups = []
+        for name, values in query.items():
+            if name.startswith("in."):
+                groups.append((name.removeprefix("in."), values[-1]))
+            elif name in cls.__struct_fields__ and name not in ("run", "groups"):
+                filters[name] = values[-1]
+        return msgspec.convert(filters | {"groups": groups}, cls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +112,13 @@ class CaseTable:
                 first[places[number]] = np.minimum.reduceat(index.offset, starts) + (number << 50)
         rank = np.empty(len(every), np.int64)
         rank[np.argsort(first)] = np.arange(len(every))
-        keys = [
-            (rank[place][index.attempts.instance] << 31) | index.attempts.sample
-            for place, index in zip(places, indexes, strict=True)
-        ]
+        keys = []
+        for place, index in zip(places, indexes, strict=True):
+            instance_rank = rank[place][index.attempts.instance]
+            keys.append((instance_rank << 31) | index.attempts.sample)
         self.cases, every_place = _numbered(keys)
-        self._places = np.split(every_place, np.cumsum([len(index) for index in indexes])[:-1])
+        ends = np.cumsum([len(index) for index in indexes])
+        self._places = np.split(every_place, ends[:-1])
         self._last: dict[int | None, Cells] = {}
 
     def find(
@@ -124,36 +128,40 @@ class CaseTable:
 
         ``default_round`` is shown if the filter names no round (None: the last).
         """
-        runs = range(len(self.names))
-        is_shown = [not filters.run or name in filters.run for name in self.names]
-        scored = [self._scored(run, filters.score) for run in runs]
-        verdicts = [pair[0] for pair in scored]
-        values = [pair[1] for pair in scored]
-        matches = [self._matches(run, filters, findings, verdicts[run]) for run in runs]
+        verdicts = []
+        values = []
+        matches = []
+        counted: dict[int, Bools] = {}
+        is_shown = np.ones(len(self.names), np.bool_)
+        for run, name in enumerate(self.names):
+            run_verdicts, run_values = self._scored(run, filters.score)
+            verdicts.append(run_verdicts)
+            values.append(run_values)
+            matches.append(self._matches(run, filters, findings, run_verdicts))
+            is_shown[run] = not filters.run or name in filters.run
+            if is_shown[run] and filters.where in ("", name):
+                counted[run] = matches[run]
         cells = self._cells(filters.round or str(default_round or "last"), matches)
-        has = cells != MISSING
-        matching = np.zeros(cells.shape, np.bool_)
-        for run in runs:
-            matching[run, has[run]] = matches[run][cells[run][has[run]]]
-        counts = [is_shown[run] and filters.where in ("", self.names[run]) for run in runs]
-        chosen = matching[counts].any(axis=0) & self._in_groups(cells, filters.groups)
-        if filters.differ and any(is_shown):
-            seen = (run for run in runs if is_shown[run])
-            compared = np.array(
-                [_cell_values(cells[run], verdicts[run], values[run]) for run in seen]
-            )
-            highest = np.nanmax(compared, 0, initial=-np.inf)
-            chosen &= highest != np.nanmin(compared, 0, initial=np.inf)
+        chosen = _any(cells, counted)
+        for label, group in filters.groups:
+            in_group = [_in_group(index.attempts, label, group) for index in self.indexes]
+            chosen &= _any(cells, dict(enumerate(in_group)))
         if filters.change:
             digests = np.fromiter(findings.changes.get(filters.change, ()), np.int64)
-            chosen &= self._any(cells, lambda run: np.isin(self._digests(run), digests))
+            has_changed = [_is_of(index.attempts, digests) for index in self.indexes]
+            chosen &= _any(cells, dict(enumerate(has_changed)))
+        cell_values = np.empty((0, cells.shape[1]))
+        if filters.differ or filters.sort:
+            cell_values = np.array(list(map(_cell_values, cells, verdicts, values)))
+        if filters.differ and is_shown.any():
+            highest = np.nanmax(cell_values[is_shown], 0, initial=-np.inf)
+            lowest = np.nanmin(cell_values[is_shown], 0, initial=np.inf)
+            chosen &= highest != lowest
         selected = np.flatnonzero(chosen)
         instances = int(changes(self.cases[selected] >> 31).sum())
         if filters.sort:
-            compared = np.array(
-                [_cell_values(cells[run, selected], verdicts[run], values[run]) for run in runs]
-            )
-            selected = selected[self._order(filters.sort, compared, is_shown)]
+            order = self._order(filters.sort, cell_values[:, selected], is_shown)
+            selected = selected[order]
         return FoundCases(cells[:, selected], matches, verdicts, values, instances)
 
     def _scored(self, run: int, score: str) -> tuple[Verdicts, Values | None]:
@@ -161,10 +169,9 @@ class CaseTable:
         if not score:
             return table.passed, None
         values = table.scores.get(score)
-        none = np.full(len(table), NOT_JUDGED, np.int8)
-        if values is None:
-            return none, None
-        return (values.astype(np.int8), None) if values.dtype == np.int8 else (none, values)
+        if values is not None and values.dtype == np.int8:
+            return values.astype(np.int8), None
+        return np.full(len(table), NOT_JUDGED, np.int8), values
 
     def _matches(
         self, run: int, filters: CaseFilter, findings: Findings, verdicts: Verdicts
@@ -179,10 +186,9 @@ class CaseTable:
         if filters.reason:
             having = findings.reasons.get(filters.reason)
             mask &= np.isin(index.offset, _NO_ROWS if having is None else having[run])
-        if filters.score and not any(
-            filters.score in index_of_run.attempts.scores for index_of_run in self.indexes
-        ):
-            mask[:] = False
+        if filters.score:
+            is_recorded = any(filters.score in table.attempts.scores for table in self.indexes)
+            mask &= is_recorded
         if findings.hits is not None:
             mask &= np.isin(index.offset, findings.hits[run])
         return mask
@@ -197,13 +203,14 @@ class CaseTable:
             up_to = int(wanted_round) if wanted_round.isdigit() else None
             if up_to not in self._last:
                 masks = [index.attempts.is_last_round(up_to) for index in self.indexes]
-                self._last = {up_to: self._placed([np.flatnonzero(mask) for mask in masks])}
+                self._last = {up_to: self._placed(list(map(np.flatnonzero, masks)))}
             return self._last[up_to]
-        every = [np.arange(len(mask)) for mask in matches]
-        # Later assignments win: the first matching round, else the last round.
-        return self._placed(
-            [np.append(rows, rows[mask][::-1]) for rows, mask in zip(every, matches, strict=True)]
-        )
+        rows = []
+        for mask in matches:
+            every = np.arange(len(mask))
+            # Later assignments win: the first matching round, else the last round.
+            rows.append(np.append(every, every[mask][::-1]))
+        return self._placed(rows)
 
     def _placed(self, rows: Sequence[Rows]) -> Cells:
         cells = np.full((len(self.names), len(self.cases)), MISSING, np.int32)
@@ -211,31 +218,7 @@ class CaseTable:
             cells[run, self._places[run][run_rows]] = run_rows
         return cells
 
-    def _digests(self, run: int) -> Ints:
-        table = self.indexes[run].attempts
-        return table.instances.digest[table.instance]
-
-    def _any(self, cells: Cells, test: Any) -> Bools:
-        """Return an (n,) mask of the cases in which the row of any run passes a test."""
-        mask = np.zeros(cells.shape[1], np.bool_)
-        for run, run_cells in enumerate(cells):
-            has = run_cells != MISSING
-            mask[has] |= test(run)[run_cells[has]]
-        return mask
-
-    def _in_groups(self, cells: Cells, groups: Sequence[tuple[str, str]]) -> Bools:
-        mask = np.ones(cells.shape[1], np.bool_)
-        for label, group in groups:
-
-            def inside(run: int, label: str = label, group: str = group) -> Bools:
-                table = self.indexes[run].attempts
-                in_group = [grouping.get(label) == group for grouping in table.instances.groupings]
-                return np.array(in_group, np.bool_)[table.instances.grouping[table.instance]]
-
-            mask &= self._any(cells, inside)
-        return mask
-
-    def _order(self, sort: str, values: Numbers, is_shown: Sequence[bool]) -> Rows:
+    def _order(self, sort: str, values: Numbers, is_shown: Bools) -> Rows:
         """Return the indices that sort the cases.
 
         ``sort`` is a run's name (by its values) or "fails" (most failures first). A leading "-"
@@ -243,13 +226,35 @@ class CaseTable:
         """
         by = sort.removeprefix("-")
         if by in self.names:
-            key = values[self.names.index(by)]
-            key = np.where(np.isnan(key), np.inf, np.where(key == NOT_JUDGED, 2.0, key))
+            key = values[self.names.index(by)].copy()
+            key[key == NOT_JUDGED] = 2.0
+            key[np.isnan(key)] = np.inf
         elif by == "fails":
-            key = -(values[np.array(is_shown)] == 0).sum(axis=0).astype(np.float64)
+            n_failures = (values[is_shown] == 0).sum(axis=0)
+            key = -n_failures.astype(np.float64)
         else:
             return np.arange(values.shape[1])
         return np.argsort(-key if sort.startswith("-") else key, kind="stable")
+
+
+def _in_group(table: AttemptTable, label: str, group: str) -> Bools:
+    """Return an (n,) mask of the attempts on the instances of a group."""
+    in_group = [grouping.get(label) == group for grouping in table.instances.groupings]
+    return np.array(in_group, np.bool_)[table.instances.grouping[table.instance]]
+
+
+def _is_of(table: AttemptTable, digests: Ints) -> Bools:
+    """Return an (n,) mask of the attempts on instances with one of the digests."""
+    return np.isin(table.instances.digest[table.instance], digests)
+
+
+def _any(cells: Cells, masks: Mapping[int, Bools]) -> Bools:
+    """Return an (n,) mask of the cases whose row of any run is in the run's mask."""
+    cases = np.zeros(cells.shape[1], np.bool_)
+    for run, mask in masks.items():
+        has = cells[run] != MISSING
+        cases[has] |= mask[cells[run][has]]
+    return cases
 
 
 def _cell_values(rows: Cells, verdicts: Verdicts, values: Values | None) -> Numbers:
@@ -311,15 +316,14 @@ class _Searched(msgspec.Struct, gc=False):
         """
         messages = self.request.messages
         # Every round has one message of the user, but only answers that are not blank have one.
-        user_turns = [
-            position for position, message in enumerate(messages) if message.role == "user"
-        ][-self.round :]
-        last_messages = messages[user_turns[0] if user_turns else -1 :]
-        endings = (turn.ends for turn in self.user)
-        texts = (self.instance, self.text, self.reasoning, self.feedback, self.error, *endings)
-        more = (message.content for message in last_messages)
-        reasons = (score.reason for score in self.scores.values())
-        return "\n".join(text for text in (*texts, *more, *reasons) if text).casefold()
+        user_turns = [place for place, turn in enumerate(messages) if turn.role == "user"]
+        own_turns = user_turns[-self.round :]
+        first = own_turns[0] if own_turns else -1
+        texts = [self.instance, self.text, self.reasoning, self.feedback, self.error]
+        texts += [turn.ends for turn in self.user]
+        texts += [message.content for message in messages[first:]]
+        texts += [score.reason for score in self.scores.values()]
+        return "\n".join(filter(None, texts)).casefold()
 
 
 class TextSearch:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,13 +34,21 @@ from harness.plugins.report.overview import overview, score_kind
 from harness.plugins.report.page import drawable
 from harness.plugins.report.parts import Headline, Overview
 from harness.plugins.report.runs import report_on, run_title
-from harness.plugins.view.cases import MISSING, CaseFilter, CaseTable, Findings, TextSearch
+from harness.plugins.view.cases import (
+    MISSING,
+    CaseFilter,
+    CaseTable,
+    Findings,
+    FoundCases,
+    Ints,
+    TextSearch,
+)
 from harness.plugins.view.runs import FILES, Followed, in_thread, stamp, timed, why_ended
 from harness.plugins.view.status import read_status
 from harness.records import OUTCOMES
 from harness.report.runs import common_start
 from harness.store.attempt_lines import ATTEMPT
-from harness.store.columns import NOT_JUDGED, name_digest
+from harness.store.columns import NOT_JUDGED, Values, name_digest
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import decoded_at
 from harness.store.run_folder import RunFolder
@@ -102,16 +111,28 @@ class Chosen:
     @property
     def version(self) -> tuple[int, ...]:
         """A value that changes whenever the page should request its data again."""
-        return (self._computed_n, *(run.version for run in self.followed))
+        return (self._computed_n, *self._versions)
+
+    @property
+    def _versions(self) -> tuple[int, ...]:
+        return tuple(run.version for run in self.followed)
+
+    @property
+    def _partly(self) -> bool:
+        """Whether a part of the files still waits to be indexed."""
+        return any(run.behind for run in self.followed)
 
     async def changes(self, seen: object) -> tuple[object, object] | None:
         """Return the current state and an event's data, or None if the state is still ``seen``."""
         self._refresh()
-        paths = [run.folder.path / name for run in self.followed for name in FILES]
-        stamps = await in_thread(lambda: [stamp(path) for path in paths])
-        state = self.version, self._indexed, stamps
-        event = {"version": self.version, "indexed": self._indexed}
-        return None if seen == state else (state, event)
+        paths: list[Path] = []
+        for run in self.followed:
+            paths += [run.folder.path / name for name in FILES]
+        stamps = await in_thread(lambda: list(map(stamp, paths)))
+        state = (self.version, self._indexed, stamps)
+        if seen == state:
+            return None
+        return state, {"version": self.version, "indexed": self._indexed}
 
     async def ready(self) -> None:
         """Wait until the first part of each run is indexed."""
@@ -125,49 +146,64 @@ class Chosen:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._first.wait(), PATIENCE_S)
         indexed = self._indexed
-        reads = indexed < 1 or any(len(run.index) for run in self.followed)
-        latest = self._computed.overview if self._computed else _nothing(self._title, reads)
-        warnings = [*latest.warnings]
+        latest = self._computed.overview if self._computed else self._nothing(indexed)
         works = self.works
+        warnings = [*latest.warnings]
         for name, run in zip(self._names, self.followed, strict=True):
-            ended = "" if works else why_ended(run.folder.read_manifest())
-            if problem := run.problem or ended:
+            problem = run.problem
+            if not problem and not works:
+                problem = why_ended(run.folder.read_manifest())
+            if problem:
                 warnings.append(f"{name}: {problem}")
         if self._problem:
             warnings.append(self._problem)
-        changed = {"warnings": warnings, "live": works, "indexed": indexed}
-        return LiveOverview(**{name: getattr(latest, name) for name in _FIELDS} | changed)
+        fields = {name: getattr(latest, name) for name in _FIELDS}
+        fields |= {"warnings": warnings, "live": works}
+        return LiveOverview(**fields, indexed=indexed)
+
+    def _nothing(self, indexed: float) -> Overview:
+        """Return what is shown until there is an overview."""
+        text = "No attempts yet."
+        if indexed < 1 or any(len(run.index) for run in self.followed):
+            text = "The attempts are being read."
+        now = datetime.now(UTC)
+        answer = Headline(text, [])
+        return Overview(title=self._title, made_at=now, live=True, digits=0, answer=answer)
 
     @property
     def _indexed(self) -> float:
-        if not any(run.behind for run in self.followed):
+        if not self._partly:
             return 1.0
-        return sum(run.indexed for run in self.followed) / sum(run.size for run in self.followed)
+        indexed = sum(run.indexed for run in self.followed)
+        return indexed / sum(run.size for run in self.followed)
 
     @property
     def works(self) -> bool:
         """Whether a session of one of the runs is in progress."""
-        statuses = (read_status(run.folder.path) for run in self.followed)
-        return any(status is not None and status.works() for status in statuses)
+        for run in self.followed:
+            status = read_status(run.folder.path)
+            if status is not None and status.works():
+                return True
+        return False
 
     def _refresh(self) -> None:
         """Start computing a new overview if the latest one is outdated."""
-        versions = tuple(run.version for run in self.followed)
-        busy = self._computing is not None and not self._computing.done()
-        partly = any(run.behind for run in self.followed)
-        rests = (self.works or partly) and time.monotonic() < self._rest_until
-        unfinished = not partly and self._computed is not None and self._computed.quick
-        if busy or rests or (versions == self._computed_of and not unfinished):
+        if self._computing is not None and not self._computing.done():
             return
-        self._computed_of = versions
-        self._computing = asyncio.create_task(self._compute(partly))
+        partly = self._partly
+        if (partly or self.works) and time.monotonic() < self._rest_until:
+            return
+        versions = self._versions
+        unfinished = not partly and self._computed is not None and self._computed.quick
+        if versions != self._computed_of or unfinished:
+            self._computed_of = versions
+            self._computing = asyncio.create_task(self._compute(partly))
 
     async def _compute(self, partly: bool) -> None:
         took = 0.0
-        named_runs = zip(self._names, self.followed, strict=True)
-        runs = [
-            _Run(followed_run.folder, name, followed_run.index) for name, followed_run in named_runs
-        ]
+        runs = []
+        for name, followed in zip(self._names, self.followed, strict=True):
+            runs.append(_Run(followed.folder, name, followed.index))
         n = sum(len(run.index) for run in runs)
         quick = partly or (self._computed is None and n > QUICK_TEXTS)
         try:
@@ -187,7 +223,7 @@ class Chosen:
     async def _cases(self) -> CaseTable:
         await self.ready()
         indexes = [run.index for run in self.followed]
-        versions = tuple(run.version for run in self.followed)
+        versions = self._versions
         if self._table is None or versions != self._table_of:
             self._table = await in_thread(lambda: CaseTable(self._names, indexes))
             self._table_of = versions
@@ -196,38 +232,45 @@ class Chosen:
     async def index(self) -> dict[str, object]:
         """Return the columns of the grid of cases, and its filters with their choices."""
         await self.ready()
+        groups: dict[str, set[str]] = {}  # by label
+        scores: dict[str, Values] = {}
+        rounds = 0
+        samples = 0
+        for run in self.followed:
+            table = run.index.attempts
+            for grouping in table.instances.groupings:
+                for label, group in grouping.items():
+                    groups.setdefault(label, set()).add(group)
+            scores |= table.scores
+            rounds = max(rounds, table.most_rounds)
+            samples = max(samples, int(table.sample.max(initial=-1)) + 1)
         computed = self._computed
-        tables = [run.index.attempts for run in self.followed]
-        labels = dict.fromkeys(label for table in tables for label in table.labels())
-        groupings = [groups for table in tables for groups in table.instances.groupings]
-        scores = {name: table.scores[name] for table in tables for name in table.scores}
-        marks = {run.name: run.marks for run in computed.overview.runs} if computed else {}
         kinds = computed.kinds if computed else {}
+        score_choices = []
+        for name, values in scores.items():
+            is_verdict = values.dtype == np.int8
+            score_choices.append({"name": name, "kind": kinds.get(name, ""), "verdict": is_verdict})
         return {
-            "runs": [
-                {
-                    "name": name,
-                    "marks": marks.get(name, []),
-                    "recorded": run.recorded,
-                    "judges": judges_of(run.index),
-                }
-                for name, run in zip(self._names, self.followed, strict=True)
-            ],
+            "runs": self._columns(),
             "outcomes": OUTCOMES,
-            "labels": [
-                {"name": label, "groups": sorted({g[label] for g in groupings if label in g})}
-                for label in labels
-            ],
-            "scores": [
-                {"name": name, "kind": kinds.get(name, ""), "verdict": values.dtype == np.int8}
-                for name, values in scores.items()
-            ],
+            "labels": [{"name": label, "groups": sorted(groups[label])} for label in groups],
+            "scores": score_choices,
             "reasons": [{"text": text} for text in computed.findings.reasons] if computed else [],
-            "rounds": max((table.most_rounds for table in tables), default=0),
-            "samples": max((int(table.sample.max(initial=-1)) + 1 for table in tables), default=0),
+            "rounds": rounds,
+            "samples": samples,
             "changes": computed.changes if computed else [],
             "compared": {"round": computed.round} if computed else None,
         }
+
+    def _columns(self) -> list[dict[str, object]]:
+        marks: dict[str, Sequence[str]] = {}
+        if self._computed is not None:
+            marks = {run.name: run.marks for run in self._computed.overview.runs}
+        columns: list[dict[str, object]] = []
+        for name, run in zip(self._names, self.followed, strict=True):
+            column = {"name": name, "marks": marks.get(name, []), "recorded": run.recorded}
+            columns.append({**column, "judges": judges_of(run.index)})
+        return columns
 
     async def cases(self, filters: CaseFilter, start: int, end: int) -> dict[str, object]:
         """Return the cases ``start`` to ``end`` (exclusive) that a filter selects, at most 1,000.
@@ -236,71 +279,42 @@ class Chosen:
         that has been searched.
         """
         table = await self._cases()
-        findings = self._computed.findings if self._computed else Findings()
-        done = 1.0
+        findings = Findings()
+        compared = None
+        if self._computed is not None:
+            findings = self._computed.findings
+            compared = self._computed.round
+        searched = 1.0
         if filters.q:
-            hits, done = await self._search(filters.q, table.indexes)
+            hits, searched = await self._search(filters.q, table.indexes)
             findings = Findings(findings.reasons, findings.changes, hits)
-        compared = self._computed.round if self._computed else None
-        changed = [
-            {kind: findings.changes.get(f"{kind}:{name}", ()) for kind in ("better", "worse")}
-            for name in self._names
-        ]
         selected = await in_thread(lambda: table.find(filters, findings, compared))
-        page_slice = slice(max(0, start), max(0, min(end, start + 1000)))
-        cells: list[list[object]] = []
-        lines_by_place: dict[int, _Line] = {}
-        for run, index in enumerate(table.indexes):
-            rows = selected.cells[run, page_slice]
-            has = np.flatnonzero(rows != MISSING)
-            cells.append([None] * len(rows))
-            lines = read_deciding(index, _Line, rows[has].astype(np.intp))
-            for place, row, line in zip(has.tolist(), rows[has].tolist(), lines, strict=True):
-                lines_by_place.setdefault(place, line)
-                values = selected.values[run]
-                value = None if values is None or np.isnan(values[row]) else float(values[row])
-                failed = index.attempts.passed[row] == 0
-                cells[run][place] = {
-                    "round": line.round,
-                    "verdict": int(selected.verdicts[run][row]),
-                    "outcome": OUTCOMES.index(line.outcome),
-                    "value": value,
-                    "snippet": snippet(line.text, line.error),
-                    "told": reasons_told(line, index) if failed else [],
-                    "match": bool(selected.matches[run][row]),
-                }
-        page = [
-            {
-                "instance": line.instance,
-                "sample": line.sample,
-                "groups": [line.groups.get(label) for label in table.labels],
-                "cells": [changes[place] for changes in cells],
-                "changes": [
-                    next((kind for kind, digests in changes.items() if digest in digests), None)
-                    for changes in changed
-                ],
-            }
-            for place, line in sorted(lines_by_place.items())
-            for digest in [name_digest(line.instance)]
-        ]
-        counts = {"cases": len(selected), "instances": selected.instances}
-        return {**counts, "done": done, "page": page}
+        places = slice(max(0, start), max(0, min(end, start + 1000)))
+        return {
+            "cases": len(selected),
+            "instances": selected.instances,
+            "done": searched,
+            "page": _page(table, selected, places, findings),
+        }
 
     async def _search(self, query: str, indexes: Sequence[AttemptIndex]) -> tuple[Any, float]:
         """Continue a search briefly. Return the offsets by run, and the share searched."""
-        searches = []
-        for run, index in zip(self.followed, indexes, strict=True):
-            name = (run.folder.name, query)
-            if name not in self._searches and len(self._searches) > 20:
-                self._searches.clear()
-            searches.append(self._searches.setdefault(name, TextSearch(index.path, query)))
         until = time.monotonic() + SEARCH_S
-        sizes = [run.indexed for run in self.followed]
-        for search, size in zip(searches, sizes, strict=True):
+        hits = []
+        searched = 0
+        total = 0
+        for run, index in zip(self.followed, indexes, strict=True):
+            key = (run.folder.name, query)
+            if key not in self._searches and len(self._searches) > 20:
+                self._searches.clear()
+            search = self._searches.setdefault(key, TextSearch(index.path, query))
+            size = run.indexed
             if search.size < size:
                 await in_thread(partial(search.search_on, size, until), yielding=True)
-        done = sum(min(search.size, size) for search, size in zip(searches, sizes, strict=True))
-        return [search.hits for search in searches], done / max(1, sum(sizes))
+            hits.append(search.hits)
+            searched += min(search.size, size)
+            total += size
+        return hits, searched / max(1, total)
 
     @cached_property
     def _answers(self) -> list[RecordedTask | None]:
@@ -309,27 +323,22 @@ class Chosen:
     async def entry(self, instance: str) -> dict[str, object] | None:
         """Return all attempts on an instance with their texts, or None if there are none."""
         table = await self._cases()
-        attempts_found = []
+        attempts = []
         for run, index in enumerate(table.indexes):
             rows = np.array(index.rows_of(instance), np.intp)
-            attempts_found += [
-                (run, *pair) for pair in zip(read_texts(index, rows), rows, strict=True)
-            ]
-        attempts_found.sort(
-            key=lambda attempt_found: (
-                attempt_found[1].sample,
-                attempt_found[0],
-                attempt_found[1].round,
-            )
-        )
-        if not attempts_found:
+            for line, row in zip(read_texts(index, rows), rows, strict=True):
+                attempts.append((run, line, row))
+        if not attempts:
             return None
-        shown_entry = await in_thread(lambda: entry(attempts_found, answers=self._answers))
-        for attempt, (run, line, _) in zip(shown_entry["attempts"], attempts_found, strict=True):
-            verdict = NOT_JUDGED if line.passed is None else int(line.passed)
-            attempt |= {"run": run, "sample": line.sample, "round": line.round, "verdict": verdict}
-            attempt["outcome"] = OUTCOMES.index(line.outcome)
-        groups = attempts_found[0][1].groups
+        attempts.sort(key=lambda attempt: (attempt[1].sample, attempt[0], attempt[1].round))
+        shown_entry = await in_thread(lambda: entry(attempts, answers=self._answers))
+        for record, (run, line, _) in zip(shown_entry["attempts"], attempts, strict=True):
+            record["run"] = run
+            record["sample"] = line.sample
+            record["round"] = line.round
+            record["verdict"] = NOT_JUDGED if line.passed is None else int(line.passed)
+            record["outcome"] = OUTCOMES.index(line.outcome)
+        groups = attempts[0][1].groups
         return shown_entry | {"groups": [groups.get(label) for label in table.labels]}
 
     async def line(
@@ -341,16 +350,61 @@ class Chosen:
             return None
         index = self.followed[self._names.index(run)].index
         rows = index.rows_of(instance, sample)
-        offsets = [int(index.offset[row]) for row in rows if index.attempts.round[row] == round_]
+        round_rows = [row for row in rows if index.attempts.round[row] == round_]
+        offsets = index.offset[round_rows].tolist()
         lines = decoded_at(index.path, offsets, partial(decode, type=dict[str, object]), ATTEMPT)
         return await in_thread(lambda: next(lines, None))
 
 
+def _page(
+    table: CaseTable, selected: FoundCases, places: slice, findings: Findings
+) -> list[dict[str, Any]]:
+    """Return the cases at some places of a selection, with a cell for each run."""
+    cases: dict[int, dict[str, Any]] = {}  # by place on the page
+    for run, index in enumerate(table.indexes):
+        rows = selected.cells[run, places]
+        has = np.flatnonzero(rows != MISSING)
+        lines = read_deciding(index, _Line, rows[has].astype(np.intp))
+        for place, row, line in zip(has.tolist(), rows[has].tolist(), lines, strict=True):
+            if place not in cases:
+                digest = name_digest(line.instance)
+                cases[place] = {
+                    "instance": line.instance,
+                    "sample": line.sample,
+                    "groups": [line.groups.get(label) for label in table.labels],
+                    "cells": [None] * len(table.names),
+                    "changes": [_change(findings, name, digest) for name in table.names],
+                }
+            values = selected.values[run]
+            value = None
+            if values is not None and not np.isnan(values[row]):
+                value = float(values[row])
+            failed = index.attempts.passed[row] == 0
+            cases[place]["cells"][run] = {
+                "round": line.round,
+                "verdict": int(selected.verdicts[run][row]),
+                "outcome": OUTCOMES.index(line.outcome),
+                "value": value,
+                "snippet": snippet(line.text, line.error),
+                "told": reasons_told(line, index) if failed else [],
+                "match": bool(selected.matches[run][row]),
+            }
+    return [cases[place] for place in sorted(cases)]
+
+
+def _change(findings: Findings, run: str, digest: int) -> str | None:
+    """Return whether a run is better or worse than the baseline on an instance, if it is."""
+    for kind in ("better", "worse"):
+        if digest in findings.changes.get(f"{kind}:{run}", ()):
+            return kind
+    return None
+
+
 def _computed(runs: Sequence[_Run], title: str, drawn: bool, quick: bool) -> _Computed:
-    begun_places = [place for place, run in enumerate(runs) if len(run.index)]
-    indexes = [runs[number].index for number in begun_places]
+    started = [run for run in runs if len(run.index)]
+    folders = [run.folder for run in started]
+    indexes = [run.index for run in started]
     few = sum(map(len, indexes)) <= MOST_TEXTS
-    folders = [runs[number].folder for number in begun_places]
     options = ComparisonOptions(score="")
     reported = report_on(folders, options, indexes=indexes, texts=few, quick=quick)
     pictures = figures(*reported[:4]) if drawn else ()
@@ -358,32 +412,32 @@ def _computed(runs: Sequence[_Run], title: str, drawn: bool, quick: bool) -> _Co
     if not few:
         limit = f"With more than {MOST_TEXTS:,} attempts, this page leaves out reasons, "
         page = replace(page, warnings=[*page.warnings, f"{limit}constraints, tokens and panels."])
-    reasons: dict[str, list[list[int]]] = {}
-    for number, run in zip(begun_places, reported.runs, strict=True):
+    numbers = {run.folder.name: number for number, run in enumerate(runs)}
+    kinds: dict[str, str] = {}
+    offsets: dict[str, dict[int, list[int]]] = {}  # of failures with a reason, by run
+    for folder, run in zip(folders, reported.runs, strict=True):
+        number = numbers[folder.name]
+        for name in run.attempts.scores:
+            kinds[name] = score_kind(run, name)
         for row, places in run.failures.of.items():
-            for reason in {run.failures.reasons[place] for place in places}:
-                offsets_by_run = reasons.setdefault(reason, [[] for _ in runs])
-                offsets_by_run[number].append(int(run.index.offset[row]))
-    place = {run.folder.name: number for number, run in enumerate(runs)}
+            offset = int(run.index.offset[row])
+            for reason in set(map(run.failures.reasons.__getitem__, places)):
+                offsets.setdefault(reason, {}).setdefault(number, []).append(offset)
+    reasons: dict[str, list[Ints]] = {}
+    for reason, by_run in offsets.items():
+        reasons[reason] = [np.array(by_run.get(n, ()), np.int64) for n in range(len(runs))]
     digests: dict[str, frozenset[int]] = {}
     changes: list[dict[str, object]] = []
-    if (comparison := reported.comparison) is not None:
+    compared = None
+    comparison = reported.comparison
+    if comparison is not None:
+        compared = comparison.asked.round
+        baseline = numbers[comparison.baseline]
         for against in comparison.others:
-            number = place[against.run]
+            number = numbers[against.run]
             better = frozenset(against.better_digests)
             worse = frozenset(against.worse_digests)
             digests |= {f"better:{runs[number].name}": better, f"worse:{runs[number].name}": worse}
             sizes = {"better": len(better), "worse": len(worse)}
-            changes.append({"run": number, "baseline": place[comparison.baseline], **sizes})
-    offsets = {
-        text: [np.array(offsets_of_run, np.int64) for offsets_of_run in offsets_by_run]
-        for text, offsets_by_run in reasons.items()
-    }
-    kinds = {name: score_kind(run, name) for run in reported.runs for name in run.attempts.scores}
-    compared = comparison.asked.round if comparison else None
-    return _Computed(drawable(page), Findings(offsets, digests), kinds, compared, changes, quick)
-
-
-def _nothing(title: str, reads: bool) -> Overview:
-    headline = Headline("The attempts are being read." if reads else "No attempts yet.", [])
-    return Overview(title=title, made_at=datetime.now(UTC), live=True, digits=0, answer=headline)
+            changes.append({"run": number, "baseline": baseline, **sizes})
+    return _Computed(drawable(page), Findings(reasons, digests), kinds, compared, changes, quick)

@@ -116,22 +116,6 @@ def summary(
 ) -> RunSummary:
     """Return a run's entry in the list of runs, given the status of its latest session, if any."""
     manifest = folder.read_manifest()
-    metrics = read_metrics(folder, manifest)
-    figures: dict[str, Any] = {}
-    if metrics is not None:
-        primary = metrics.primary()
-        low, high = primary.ci95 or (None, None)
-        figures = {"rate": primary.mean, "low": low, "high": high, "n": primary.n}
-        figures |= {"not_judged": primary.missing, "measure": metrics.measure or "pass rate"}
-        unknown = metrics.n_calls_without_cost
-        figures["cost_usd"] = None if unknown else metrics.paid_usd
-    planned = manifest.get("samples")
-    remaining = folder.unfinished()
-    done = None if planned is None or remaining is None else planned - remaining
-    state: State = _state(manifest)
-    if metrics is not None and not metrics.complete and state == "complete":
-        state = "interrupted"
-        done = (metrics.n_planned or 0) - (metrics.n_owed or 0)
     works = status is not None and status.works()
     if not manifest and not works:  # nothing says how many attempts there should be
         return RunSummary(
@@ -141,22 +125,43 @@ def summary(
             line_at=line_at,
             revision=revision,
         )
+    figures: dict[str, Any] = {}
+    planned = manifest.get("samples")
+    remaining = folder.unfinished()
+    done = None if planned is None or remaining is None else planned - remaining
+    state: State = _state(manifest)
+    metrics = read_metrics(folder, manifest)
+    if metrics is not None:
+        primary = metrics.primary()
+        low, high = primary.ci95 or (None, None)
+        figures = {"rate": primary.mean, "low": low, "high": high, "n": primary.n}
+        figures["not_judged"] = primary.missing
+        figures["measure"] = metrics.measure or "pass rate"
+        if not metrics.n_calls_without_cost:
+            figures["cost_usd"] = metrics.paid_usd
+        if not metrics.complete and state == "complete":
+            state = "interrupted"
+            done = (metrics.n_planned or 0) - (metrics.n_owed or 0)
     # During a session and after a kill, only the status has figures.
     if status is not None and (works or done is None):
         done = status.done
         planned = status.planned
-        rate = status.passed / status.judged if status.judged else None
-        figures = {"rate": rate, "n": status.judged, "cost_usd": status.cost_usd}
-        figures |= {"not_judged": status.outcomes.get("error", 0)}
+        figures = {"n": status.judged, "cost_usd": status.cost_usd}
+        figures["not_judged"] = status.outcomes.get("error", 0)
+        if status.judged:
+            figures["rate"] = status.passed / status.judged
     if status is not None and works:
         state = "stopping" if status.stopping else "running"
-        figures |= {"eta_s": status.eta_s, "limited_by": [*status.limited_by, *status.notices]}
-    tags = [str(manifest.get(key) or "") for key in ("backend", "variant")]
+        figures["eta_s"] = status.eta_s
+        figures["limited_by"] = [*status.limited_by, *status.notices]
+    tags = [manifest.get("backend"), manifest.get("variant")]
+    if manifest.get("simulated"):
+        tags.append("SIMULATED")
     return RunSummary(
         name=folder.name,
         task=manifest.get("task", ""),
         model=manifest.get("model") or "",
-        tags=[*filter(None, tags), *["SIMULATED"] * bool(manifest.get("simulated"))],
+        tags=list(map(str, filter(None, tags))),
         state=state,
         done=done,
         planned=planned,
@@ -169,13 +174,12 @@ def summary(
 
 
 def _state(manifest: Mapping[str, Any]) -> State:
-    sessions = manifest.get("sessions") or [{"ended": "finished"}]
-    match sessions[-1].get("ended"):
-        case "finished":
-            return "complete" if not manifest.get("owed") else "interrupted"
-        case "failed":
-            return "failed"
-    return "interrupted"
+    ended = "finished"
+    if manifest.get("sessions"):
+        ended = manifest["sessions"][-1].get("ended")
+    if ended == "finished" and not manifest.get("owed"):
+        return "complete"
+    return "failed" if ended == "failed" else "interrupted"
 
 
 def why_ended(manifest: Mapping[str, Any]) -> str:
@@ -350,7 +354,7 @@ def timeline(folder: RunFolder, index: AttemptIndex, session: int = -1) -> Timel
     ``session`` is its index. If there is no such session, the latest one is used.
     """
     sessions = list(folder.read_manifest().get("sessions") or [{}])
-    place = range(len(sessions))[session] if -len(sessions) <= session < len(sessions) else -1
+    place = session if -len(sessions) <= session < len(sessions) else -1
     ended_at = index.calls["ended_at"]
     start = sessions[place].get("started_at") or 0.0
     end = sessions[place].get("ended_at") or np.inf
@@ -403,7 +407,9 @@ def _bins(index: AttemptIndex, rows: Rows) -> TimelineBins:
 def _of_samples(index: AttemptIndex, rows: Rows) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
     """Return by how much each attempt changes the numbers of passed and of judged samples."""
     table = index.attempts
-    follows = np.append(False, (rows[1:] == rows[:-1] + 1) & ~table.sample_starts()[rows[1:]])
+    is_next = rows[1:] == rows[:-1] + 1
+    is_same_sample = ~table.sample_starts()[rows[1:]]
+    follows = np.append(False, is_next & is_same_sample)
     deltas = []
     for counts in (table.passed[rows] == 1, table.passed[rows] != NOT_JUDGED):
         before = np.append(False, counts[:-1]) & follows

@@ -188,15 +188,13 @@ class StatusWriter:
 
     def _add_traffic(self, loads: list[Load]) -> None:
         """Add the latest moment of traffic, keeping earlier ones at ever longer intervals."""
-        moment = Moment(
-            self._status.at,
-            sum(load.in_flight for load in loads),
-            sum(load.waiting for load in loads),
-            sum(load.failed for load in loads),
-            sum(load.rate_limited for load in loads),
-            self._tally.calls,
-            self._tally.cost_usd,
-        )
+        tally = self._tally
+        moment = Moment(self._status.at, 0, 0, 0, 0, tally.calls, tally.cost_usd)
+        for load in loads:
+            moment.in_flight += load.in_flight
+            moment.waiting += load.waiting
+            moment.failed += load.failed
+            moment.rate_limited += load.rate_limited
         traffic = self._status.traffic
         if traffic and self._updates % self._interval and not self._status.ended:
             traffic[-1] = moment  # the latest moment is always kept

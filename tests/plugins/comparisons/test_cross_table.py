@@ -16,9 +16,8 @@ from harness.plugins.comparisons.cross_table import (
     TableRow,
     cross_table,
 )
-from harness.plugins.comparisons.macro_f1 import macro_f1
 from harness.plugins.comparisons.run_differences import setting_text
-from harness.plugins.comparisons.table_figures import MILLISECONDS, TOKENS
+from harness.plugins.comparisons.table_figures import MILLISECONDS, TOKENS, macro_f1
 from harness.ports import PaperTable, TableFigure
 from harness.records import Attempt, Score
 from tests.analysis.conftest import Make

@@ -23,7 +23,7 @@ def test_a_run_file_finds_its_rows_and_check_from_any_folder(tmp_path: Path) -> 
     )
     refused = mistake(harness("run", "mine/my_run.yaml", cwd=elsewhere, env=on(tmp_path)))
     assert "There are two different files 'my_rows.jsonl'" in refused
-    assert "Write the whole path of the one that is meant." in refused
+    assert "Write the full path of the file that you mean." in refused
 
 
 def test_nothing_is_left_of_a_run_whose_rows_are_refused(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tests.report.attempts import attempt
 
 
 def reasons(found: Failures) -> list[list[str]]:
-    return [[found.reasons[place] for place in places] for places in found.of.values()]
+    return [[found.reasons[kind] for kind in kinds] for kinds in found.of.values()]
 
 
 def test_a_reason_is_a_constraint_or_else_a_score_or_an_outcome(tmp_path: Path) -> None:
@@ -82,14 +82,15 @@ def test_an_attempt_without_an_answer_tells_no_reason(tmp_path: Path) -> None:
 
 def test_reasons_that_quote_other_texts_are_one_if_there_are_several() -> None:
     names = dict.fromkeys(range(3), ("a", 0, 1))
-    lacks = ("lacks 'Ann'", "lacks 'Bob'", "short")
-    first = Failures(lacks, lacks, {0: (0, 2), 1: (1,), 2: (0, 1)}, names, {})
-    others = ("lacks 'Eve'", "is \"x\", don't say 'y'")
-    second = Failures(others, others, {0: (0, 1)}, {0: ("a", 0, 1)}, {})
+    ann, bob, short = "lacks 'Ann'", "lacks 'Bob'", "short"
+    reasons_of_first = {ann: ann, bob: bob, short: short}
+    first = Failures(reasons_of_first, {0: (ann, short), 1: (bob,), 2: (ann, bob)}, names, {})
+    eve, is_x = "lacks 'Eve'", "is \"x\", don't say 'y'"
+    second = Failures({eve: eve, is_x: is_x}, {0: (eve, is_x)}, {0: ("a", 0, 1)}, {})
     assert merged([first]) == [first]
     one, other = merged([first, second])
-    assert (one.reasons, one.of) == (("lacks '…'", "short"), {0: (0, 1), 1: (0,), 2: (0,)})
-    assert other.reasons == ("lacks '…'", second.reasons[1])
+    assert reasons(one) == [["lacks '…'", "short"], ["lacks '…'"], ["lacks '…'"]]
+    assert reasons(other) == [["lacks '…'", is_x]]
 
 
 def test_numbers_that_all_attempts_share_stay_in_a_reason(tmp_path: Path) -> None:
@@ -103,16 +104,20 @@ def test_numbers_that_all_attempts_share_stay_in_a_reason(tmp_path: Path) -> Non
 
     one = failing(tmp_path / "one", "at most 9 words, has 12", "at most 9 words, has 11")
     other = failing(tmp_path / "other", "at most 9 words, has 20", "must match '[NA]{3}'")
-    assert one.reasons == ("rule 1: at most 9 words, has N",)
-    assert other.reasons == ("rule 1: at most 9 words, has 20", "rule 1: must match '[NA]{3}'")
-    assert [each.reasons for each in merged([one, other])] == [
-        ("rule 1: at most 9 words, has N",),
-        ("rule 1: at most 9 words, has N", "rule 1: must match '[NA]{3}'"),
+    assert [*one.reasons.values()] == ["rule 1: at most 9 words, has N"]
+    assert [*other.reasons.values()] == [
+        "rule 1: at most 9 words, has 20",
+        "rule 1: must match '[NA]{3}'",
+    ]
+    assert [[*failures.reasons.values()] for failures in merged([one, other])] == [
+        ["rule 1: at most 9 words, has N"],
+        ["rule 1: at most 9 words, has N", "rule 1: must match '[NA]{3}'"],
     ]
 
 
 def test_crashes_are_grouped_by_their_line(tmp_path: Path) -> None:
     run = run_that_crashes_at_two_lines(tmp_path)
     failures = read_failures(AttemptIndex(run.path / "attempts.jsonl"))
-    assert [kind.partition(" at ")[2] for kind in failures.kinds] == ["lookup.py:3", "lookup.py:5"]
-    assert "raised KeyError: '1' (lookup.py, line 3)" in failures.reasons[0]
+    places = [kind.partition(" at ")[2] for kind in failures.reasons]
+    assert places == ["lookup.py:3", "lookup.py:5"]
+    assert "raised KeyError: '1' (lookup.py, line 3)" in next(iter(failures.reasons.values()))

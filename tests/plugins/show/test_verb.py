@@ -42,7 +42,7 @@ def test_a_run_without_its_first_answers_is_shown_as_incomplete(tmp_path: Path) 
     for listing in ("show file --instance 1", "errors draw file"):
         ended = harness(*listing.split(), env=env, apart=True)
         assert ended.returncode == 0, ended.stderr
-        assert "a part of the file is lost" in ended.stderr, listing
+        assert "lacks the first round of 2 samples" in ended.stderr, listing
 
 
 def test_long_reasons_are_cut_where_they_are_shown(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def figures(
 ) -> list[Figure]:
     """Return all figures of the runs, and of their comparisons if these are given."""
     runs = Runs.of(reported, comparison)
-    every = [
+    drawn = [
         *rates.rate_figures(runs),
         *rates.any_round_figures(runs),
         *rates.round_figures(runs),
@@ -46,21 +46,20 @@ def figures(
         *heat_map_figures(runs),
         *rates.comparison_figures(runs, comparison),
         *rates.ablation_figures(runs, comparison),
-        *(
-            replace(figure, section=name)
-            for run in reported
-            for name, section in run.added
-            for figure in section.figures()
-        ),
-        *([pair_figure(runs, matrix)] if matrix and len(reported) > 2 else ()),
-        *([ranking_figure(runs, rankings)] if rankings else ()),
-        *constraint_figures(runs, comparison),
-        *outcome_figures(runs),
-        *latency_figures(runs),
-        *cost_figures(runs),
     ]
-    names = distinct((figure.name for figure in every), "{}_{}")  # labels may yield equal names
-    return [replace(figure, name=name) for figure, name in zip(every, names, strict=True)]
+    for run in reported:
+        for name, section in run.added:
+            drawn += [replace(figure, section=name) for figure in section.figures()]
+    if matrix and len(reported) > 2:
+        drawn.append(pair_figure(runs, matrix))
+    if rankings:
+        drawn.append(ranking_figure(runs, rankings))
+    drawn += constraint_figures(runs, comparison)
+    drawn += outcome_figures(runs)
+    drawn += latency_figures(runs)
+    drawn += cost_figures(runs)
+    names = distinct((figure.name for figure in drawn), "{}_{}")  # labels may yield equal names
+    return [replace(figure, name=name) for figure, name in zip(drawn, names, strict=True)]
 
 
 PERCENTILES = (0, 1, *range(5, 100, 5), 99, 100)  # percentiles of latency to draw
@@ -68,16 +67,20 @@ PERCENTILES = (0, 1, *range(5, 100, 5), 99, 100)  # percentiles of latency to dr
 
 def outcome_figures(runs: Runs) -> Iterator[Figure]:
     """Draw the share of each run's attempts with each outcome."""
-    n = {runs.name_of(run): run.metrics.n_attempts for run in runs.every if run.metrics.n_attempts}
-    if not n:
-        return
+    n = {}
     sheet = Sheet(runs, "run", "outcome", "attempts", "share")
     for run in runs.every:
+        total = run.metrics.n_attempts
+        if not total:
+            continue
         name = runs.name_of(run)
-        for order, outcome in enumerate(OUTCOMES if name in n else ()):
+        n[name] = total
+        for order, outcome in enumerate(OUTCOMES):
             count = run.metrics.outcomes.get(outcome, 0)
-            texts = [name, outcome, f"{count:,}", f"{count / n[name]:.1%}"]
-            sheet.add(name, texts, part=outcome, amount=count / n[name], order=order)
+            texts = [name, outcome, f"{count:,}", f"{count / total:.1%}"]
+            sheet.add(name, texts, part=outcome, amount=count / total, order=order)
+    if not n:
+        return
     caption = (
         "An error is an infrastructure failure and has no verdict; a refused, empty or unparseable "
         f"answer fails. {sample_sizes(n, 'attempts')}"
@@ -88,21 +91,23 @@ def outcome_figures(runs: Runs) -> Iterator[Figure]:
 
 def latency_figures(runs: Runs) -> Iterator[Figure]:
     """Draw the distribution of each run's call latencies, in seconds."""
-    timed = {
-        runs.name_of(run): run.latencies for run in runs.every if run.latencies and not run.recorded
-    }
-    if not timed:
-        return
+    n = {}
     sheet = Sheet(runs, "run", "percentile", "seconds")
-    for run, latencies in timed.items():
+    for run in runs.every:
+        latencies = run.latencies
+        if latencies is None or run.recorded:
+            continue
+        name = runs.name_of(run)
+        n[name] = latencies.n
         for percentile in PERCENTILES:
             seconds = latencies.quantiles[percentile]
-            texts = [run, f"{percentile}", number(seconds)]
-            sheet.add(run, texts, at=seconds, value=percentile / 100, low=None)
-    at = plot.number_axis([point["at"] for point in sheet.data], "seconds")
-    options: dict[str, Any] = {"at": at, "joined": True, "ordered": True}
+            texts = [name, f"{percentile}", number(seconds)]
+            sheet.add(name, texts, at=seconds, value=percentile / 100, low=None)
+    if not n:
+        return
+    axis = plot.number_axis([point["at"] for point in sheet.data], "seconds")
+    options: dict[str, Any] = {"at": axis, "joined": True, "ordered": True}
     chart = plot.points_chart(sheet, "share of calls", runs.rates, **options)
-    n = {run: latencies.n for run, latencies in timed.items()}
     caption = (
         "Share of calls that took at most this long, excluding failed calls and those answered "
         f"from the cache. {sample_sizes(n, 'calls')}"
@@ -145,10 +150,10 @@ def _others(runs: Runs) -> str:
 
 
 def _recorded(runs: Runs, action: str) -> str:
-    recorded = [runs.name_of(run) for run in runs.every if run.recorded]
-    return (
-        f" Without {', '.join(recorded)}: recorded answers were not {action}." if recorded else ""
-    )
+    recorded = ", ".join(runs.name_of(run) for run in runs.every if run.recorded)
+    if not recorded:
+        return ""
+    return f" Without {recorded}: recorded answers were not {action}."
 
 
 MOST_KINDS = 6  # maximum number of kinds whose misses are drawn
@@ -163,55 +168,56 @@ def constraint_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
 
     Only the `MOST_KINDS` kinds with the most misses have a histogram.
     """
-    kinds_by_name: dict[str, dict[str, ConstraintKind]] = {}
+    constraints: dict[str, dict[str, ConstraintKind]] = {}  # by kind and run
+    misses: dict[str, dict[str, Mapping[float, int]]] = {}
+    sizes = Counter[str]()
     for run in runs.every:
+        name = runs.name_of(run)
         for constraint in run.constraints:
-            kinds_by_name.setdefault(constraint.kind, {})[runs.name_of(run)] = constraint
-    if not kinds_by_name:
+            kind = constraint.kind
+            constraints.setdefault(kind, {})[name] = constraint
+            if constraint.off_by:
+                misses.setdefault(kind, {})[name] = constraint.off_by
+                sizes[kind] += sum(constraint.off_by.values())
+    if not constraints:
         return
     rounds = rates.compared_rounds(comparison)
-    yield _met(runs, kinds_by_name, rounds)
-    numeric = {
-        kind: {run: constraint.off_by for run, constraint in by_run.items() if constraint.off_by}
-        for kind, by_run in kinds_by_name.items()
-    }
-    sizes = {
-        kind: sum(sum(o.values()) for o in by_run.values())
-        for kind, by_run in numeric.items()
-        if by_run
-    }
+    yield _met(runs, constraints, rounds)
     chosen = sorted(sizes, key=lambda kind: (-sizes[kind], natural(kind)))
     names = display_names(chosen)
     for kind in chosen[:MOST_KINDS]:
-        yield _misses(runs, names[kind], numeric[kind], rounds)
+        yield _misses(runs, names[kind], misses[kind], rounds)
 
 
 def _met(
-    runs: Runs, kinds_by_name: Mapping[str, Mapping[str, ConstraintKind]], rounds: str
+    runs: Runs, constraints: Mapping[str, Mapping[str, ConstraintKind]], rounds: str
 ) -> Figure:
-    shown_kinds, only = rates.most(
-        {
-            kind: sum(constraint.n for constraint in by_run.values())
-            for kind, by_run in kinds_by_name.items()
-        }
-    )
-    names = display_names(shown_kinds)
-    points = [
-        Point(names[kind], run, constraint, beside={"failed": f"{constraint.n_failed:,}"})
-        for kind in shown_kinds
-        for run, constraint in kinds_by_name[kind].items()
-    ]
-    without = {runs.name_of(run): run.without_constraints for run in runs.every}
-    excluded_runs = ", ".join(f"{run} {count:,}" for run, count in without.items() if count)
-    excluded = (
-        excluded_runs
-        and f"Excluded, samples without constraints (refused, empty, failed): {excluded_runs}."
-    )
+    sizes = Counter[str]()
+    for kind, by_run in constraints.items():
+        for constraint in by_run.values():
+            sizes[kind] += constraint.n
+    kinds, only = rates.most(sizes)
+    names = display_names(kinds)
+    points = []
+    for kind in kinds:
+        for run_name, constraint in constraints[kind].items():
+            failed = {"failed": f"{constraint.n_failed:,}"}
+            points.append(Point(names[kind], run_name, constraint, beside=failed))
+    excluded = []
+    for run in runs.every:
+        if run.without_constraints:
+            excluded.append(f"{runs.name_of(run)} {run.without_constraints:,}")
+    sentences = ["Each constraint has equal weight."]
+    if only:
+        sentences.append(only)
+    if excluded:
+        without = "Excluded, samples without constraints (refused, empty, failed)"
+        sentences.append(f"{without}: {', '.join(excluded)}.")
     value = runs.of_answers("constraints met", rounds)
     plan = Plan(
         name="constraints",
         title=f"{value}, by kind",
-        caption=" ".join(["Each constraint has equal weight.", *filter(None, [only, excluded])]),
+        caption=" ".join(sentences),
         section="constraints",
         heading="constraint",
         value=value,
@@ -225,21 +231,28 @@ def _met(
 def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:
     bins = Bins.of(off_by)
     sheet = Sheet(runs, "run", "off by", "misses")
+    drawn = {0}
+    n = {}
+    cut = []
     for run, misses in off_by.items():
         counts = Counter[int]()
         for value, count in misses.items():
             counts[bins.holding(value)] += count
         for bin_, count in sorted(counts.items()):
-            sheet.add(run, [run, bins.said(bin_), f"{count:,}"], bin=bins.said(bin_), count=count)
-    drawn = {bins.holding(value) for misses in off_by.values() for value in misses} | {0}
-    every = [bins.said(bin_) for bin_ in range(min(drawn), max(drawn) + 1)]
-    cut = [run for run, run_misses in off_by.items() if len(run_misses) >= MAX_REASONS]
-    rare = f" Of {', '.join(cut)} only the {MAX_REASONS} most frequent misses." if cut else ""
-    n = {run: sum(run_misses.values()) for run, run_misses in off_by.items()}
-    caption = f"Failed constraints; below 0 is too few. {sample_sizes(n, 'misses')}{rare}"
-    title = f"How far off{f' in {rounds}' if runs.several_rounds else ''}: {kind}"
-    chart = sheet.chart("misses", bins=every, keys=[runs.short[run] for run in off_by])
-    return sheet.figure(f"off_by_{slug(kind)}", title, caption, chart, "constraints")
+            text = bins.range_text(bin_)
+            sheet.add(run, [run, text, f"{count:,}"], bin=text, count=count)
+        drawn.update(counts)
+        n[run] = counts.total()
+        if len(misses) >= MAX_REASONS:
+            cut.append(run)
+    caption = f"Failed constraints; below 0 is too few. {sample_sizes(n, 'misses')}"
+    if cut:
+        caption += f" Of {', '.join(cut)} only the {MAX_REASONS} most frequent misses."
+    where = f" in {rounds}" if runs.several_rounds else ""
+    texts = [bins.range_text(bin_) for bin_ in range(min(drawn), max(drawn) + 1)]
+    chart = sheet.chart("misses", bins=texts, keys=[runs.short[run] for run in off_by])
+    name = f"off_by_{slug(kind)}"
+    return sheet.figure(name, f"How far off{where}: {kind}", caption, chart, "constraints")
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,27 +281,37 @@ class Bins:
         low = min(low, 0.0)
         high = max(high, 0.0)
         is_whole = all(float(value).is_integer() for value in total)
-        power = 0 if is_whole else floor(log10(max(high - low, 1e-9) / BINS))
-        widths = (step * 10.0**exponent for exponent in range(power, 400) for step in (1, 2, 5))
-        width = next(
-            candidate for candidate in widths if _bin(high, candidate) - _bin(low, candidate) < BINS
-        )
+        exponent = 0 if is_whole else floor(log10(max(high - low, 1e-9) / BINS))
+        widths = _widths(exponent)
+        width = next(widths)
+        while _bin(high, width) - _bin(low, width) >= BINS:
+            width = next(widths)
         return cls(width, _bin(low, width), _bin(high, width), is_whole)
 
     def holding(self, value: float) -> int:
         """Return the number of the bin that holds a difference (observed minus wanted)."""
         return min(max(_bin(value, self.width), self.first - 1), self.last + 1)
 
-    def said(self, number: int) -> str:
+    def range_text(self, number: int) -> str:
         """Return the range of a bin, such as "+1 to +5", or "+6 or more" for a bin of outliers."""
         far = self.width * number
         near = far - (self.width - self.whole) * ((number > 0) - (number < 0))
-        low, high = map(_text, sorted((near, far)))
+        low = _text(min(near, far))
+        high = _text(max(near, far))
         if number < self.first:
             return f"{high} or less"
         if number > self.last:
             return f"{low} or more"
-        return low if low == high else f"{low} to {high}"
+        if low == high:
+            return low
+        return f"{low} to {high}"
+
+
+def _widths(exponent: int) -> Iterator[float]:
+    """Yield 1, 2 and 5 times the powers of 10 from an exponent on."""
+    for power in range(exponent, 400):
+        for step in (1, 2, 5):
+            yield step * 10.0**power
 
 
 def _bin(value: float, width: float) -> int:
@@ -298,4 +321,6 @@ def _bin(value: float, width: float) -> int:
 def _text(value: float) -> str:
     if value == 0:
         return "0"
-    return f"{value:+,.0f}" if float(value).is_integer() else number(value, sign=True)
+    if float(value).is_integer():
+        return f"{value:+,.0f}"
+    return number(value, sign=True)

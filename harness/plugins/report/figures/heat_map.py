@@ -26,12 +26,12 @@ from harness.plugins.report.figure import (
     LIGHT_INK_BEYOND,
     NUMBER,
     RAMP,
-    SHAPES,
     Figure,
     display_names,
     interval,
     number,
     on_axis,
+    run_shapes,
     sample_sizes,
     slug,
     write_image,
@@ -56,63 +56,74 @@ def heat_map_figures(runs: Runs) -> Iterator[Figure]:
     if several and len(runs.every) > 1:
         measured = measured_by_label[several[0]]
         groups, only = largest(measured)
-        cells = {
-            ("", run, name): by_group.get(group)
-            for run, by_group in measured.items()
-            for group, name in display_names(groups).items()
-        }
+        names = display_names(groups)
+        cells = {}
+        for run_name, statistics in measured.items():
+            for group, name in names.items():
+                cells["", run_name, name] = statistics.get(group)
         yield _figure(runs, several[:1], cells, only)
     if len(several) > 1:
         yield from _by_two(runs, several[0], several[1])
 
 
 def _by_two(runs: Runs, first: str, second: str) -> Iterator[Figure]:
-    measured = {
-        runs.name_of(run): runs.measured(run, first, second, last=True) for run in runs.every
-    }
-    keys = {key for by_groups in measured.values() for key in by_groups}
-    columns, rows = (sorted({key[i] for key in keys}, key=natural) for i in (0, 1))
+    measured = {}
+    keys: set[tuple[str, ...]] = set()
+    for run in runs.every:
+        statistics = runs.measured(run, first, second, last=True)
+        if statistics:
+            measured[runs.name_of(run)] = statistics
+            keys.update(statistics)
+    columns = sorted({column for column, _ in keys}, key=natural)
+    rows = sorted({row for _, row in keys}, key=natural)
     if not (1 < len(columns) <= MOST_OF_FIRST and 1 < len(rows) <= MOST_OF_SECOND):
         return
     if len(keys) == max(len(columns), len(rows)):
         return  # one label merely refines the other
-    cells = {
-        (row_name, run, column_name): by_groups.get((column, row))
-        for row, row_name in display_names(rows).items()
-        for run, by_groups in measured.items()
-        for column, column_name in display_names(columns).items()
-        if by_groups
-    }
+    column_names = display_names(columns)
+    cells = {}
+    for row, row_name in display_names(rows).items():
+        for run_name, statistics in measured.items():
+            for column, column_name in column_names.items():
+                cells[row_name, run_name, column_name] = statistics.get((column, row))
     yield _figure(runs, [first, second], cells)
 
 
 def _figure(runs: Runs, by: Sequence[str], cells: Cells, only: str = "") -> Figure:
     heading, *of_rows = map(printable, by)
-    in_rows = {(group, run): None for group, run, _ in cells}
+    in_rows = list(dict.fromkeys((group, run) for group, run, _ in cells))
     if not of_rows or len({run for _, run in in_rows}) > 1:
         of_rows.append("run")
-
-    def texts(run_names: Mapping[str, str]) -> list[str]:
-        rows = [(group, run_names[run] if "run" in of_rows else "") for group, run in in_rows]
-        return [", ".join(filter(None, row)) for row in rows]
-
-    full_names = dict(zip(in_rows, texts({name: name for name in runs.short}), strict=True))
-    rows = dict(zip(in_rows, on_axis(texts(runs.short)), strict=True))
-    names = list(dict.fromkeys(name for *_, name in cells))
-    columns = dict(zip(names, on_axis(names), strict=True))
+    full_rows = []
+    rows = []
+    for group, run in in_rows:
+        names = [group] if group else []
+        brief = [*names]
+        if "run" in of_rows:
+            names.append(run)
+            brief.append(runs.short[run])
+        full_rows.append(", ".join(names))
+        rows.append(", ".join(brief))
+    full_names = dict(zip(in_rows, full_rows, strict=True))
+    row_keys = dict(zip(in_rows, on_axis(rows), strict=True))
+    columns = list(dict.fromkeys(name for *_, name in cells))
+    column_keys = dict(zip(columns, on_axis(columns), strict=True))
     value = runs.value(plot.LAST_ROUNDS)
     sheet = Sheet(runs, ", ".join(of_rows), heading, value, "95% interval", "samples", "units")
     n: dict[str, int] = {}
     for (group, run, column), statistic in cells.items():
         part = statistic or SampleStatistic()
         n[run] = n.get(run, 0) + part.n
-        cell = [number(part.mean, unit=runs.unit), interval(part.ci95, unit=runs.unit)]
-        cell += [f"{part.n:,}", f"{part.n_clusters:,}"]
-        fields = {"row": rows[group, run], "column": columns[column], "value": part.mean}
-        sheet.add(run, [full_names[group, run], column, *cell], **fields)
-    across = len(columns) <= max(MOST_COLUMNS, len(rows))
-    sides = [("column", list(columns.values())), ("row", list(rows.values()))]
-    chart = _chart(sheet, value, *(sides if across else sides[::-1]), unit=runs.unit)
+        texts = [full_names[group, run], column, number(part.mean, unit=runs.unit)]
+        texts += [interval(part.ci95, unit=runs.unit), f"{part.n:,}", f"{part.n_clusters:,}"]
+        place = {"row": row_keys[group, run], "column": column_keys[column]}
+        sheet.add(run, texts, **place, value=part.mean)
+    across = ("column", list(column_keys.values()))
+    down = ("row", list(row_keys.values()))
+    if len(columns) > max(MOST_COLUMNS, len(rows)):
+        chart = _chart(sheet, value, down, across, unit=runs.unit)
+    else:
+        chart = _chart(sheet, value, across, down, unit=runs.unit)
     caption = (
         f"An uncoloured dash means no answers, not 0. {sample_sizes(n, 'samples')} "
         f"Each cell's n and 95% interval are in its tooltip and in the table. {only}".strip()
@@ -123,22 +134,31 @@ def _figure(runs: Runs, by: Sequence[str], cells: Cells, only: str = "") -> Figu
 
 def pair_figure(runs: Runs, matrix: PairMatrix) -> Figure:
     """Draw the difference between every two runs, as in WildIFEval's figures 7a, 13 and 14."""
-    names = [runs.names[row.run] for row in matrix.rows]
-    keys = [runs.short[name] for name in names]
+    keys = []
+    for matrix_row in matrix.rows:
+        keys.append(runs.short[runs.names[matrix_row.run]])
     sheet = Sheet(runs, "run", "minus", "difference", "95% interval", "p", "p (Holm)")
     unit = runs.rates if matrix.verdicts else runs.unit
-    scale, axis_title = (100, "difference, points") if unit.percent else (1, "difference")
+    scale = 1
+    axis_title = "difference"
+    if unit.percent:
+        scale = 100
+        axis_title = "difference, points"
     for pair in matrix.pairs:
-        for run, baseline in ((pair.second, pair.first), (pair.first, pair.second)):
-            comparison = matrix.pair(matrix.rows[baseline].run, matrix.rows[run].run)
-            texts = [names[run], names[baseline], number(comparison.difference, True, unit)]
-            texts += [
-                interval(comparison.ci95, True, unit),
-                p_value(comparison.p_value),
-                p_value(comparison.p_adjusted),
-            ]
-            value = None if comparison.difference is None else scale * comparison.difference
-            sheet.add(names[run], texts, row=keys[run], column=keys[baseline], value=value)
+        for row, column in ((pair.second, pair.first), (pair.first, pair.second)):
+            run = matrix.rows[row].run
+            baseline = matrix.rows[column].run
+            comparison = matrix.pair(baseline, run)
+            name = runs.names[run]
+            baseline_name = runs.names[baseline]
+            texts = [name, baseline_name, number(comparison.difference, True, unit)]
+            texts.append(interval(comparison.ci95, True, unit))
+            texts += [p_value(comparison.p_value), p_value(comparison.p_adjusted)]
+            place = {"row": keys[row], "column": keys[column]}
+            value = None
+            if comparison.difference is not None:
+                value = scale * comparison.difference
+            sheet.add(name, texts, **place, value=value)
     caption = (
         "Paired over the instances that both runs have; the tooltip and the table give the 95% "
         "interval, p, and p adjusted by Holm's method: against the baseline over the runs compared "
@@ -156,14 +176,9 @@ def ranking_figure(runs: Runs, rankings: InducedRankings) -> Figure:
     sheet = Sheet(runs, "ranked by", "and by", "tau-b", "p", "runs")
     sheet.present.update(runs.names.values())
     for tau in rankings.taus:
+        figures = [number(tau.tau_b, sign=True), p_value(tau.p_value), f"{tau.n_runs:,}"]
         for first, second in ((tau.second, tau.first), (tau.first, tau.second)):
-            texts = [
-                names[first],
-                names[second],
-                number(tau.tau_b, sign=True),
-                p_value(tau.p_value),
-            ]
-            texts.append(f"{tau.n_runs:,}")
+            texts = [names[first], names[second], *figures]
             sheet.add("", texts, row=keys[first], column=keys[second], value=tau.tau_b)
     caption = (
         "Kendall's tau-b: 1 if two scorings order the runs alike, -1 if in reverse. With few runs, "
@@ -183,20 +198,29 @@ def _chart(
     unit: ShownUnit = NUMBER,
     domain: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
-    values = [point["value"] for point in sheet.data if point["value"] is not None]
-    low, high = domain or (min(values, default=0.0), max(values, default=1.0))
-    fractions = low >= 0 and high <= 1
-    low, high = (0.0, 1.0) if fractions else (low, high)
+    if domain is None:
+        values = [point["value"] for point in sheet.data if point["value"] is not None]
+        domain = (min(values, default=0.0), max(values, default=1.0))
+    low, high = domain
     diverging = low < 0
-    low, high = (-max(-low, high), max(-low, high)) if diverging else (low, high)
-    form = ".0f" if max(-low, high) >= 10 else ".2~g"
-    if fractions:
-        form = ".2~f"
+    if diverging:
+        high = max(-low, high)
+        low = -high
+    elif high <= 1:  # fractions
+        low = 0.0
+        high = 1.0
     if unit.percent:
         form = ".0%"
+    elif not diverging and high <= 1:
+        form = ".2~f"
+    elif high >= 10:
+        form = ".0f"
+    else:
+        form = ".2~g"
     pale = f"datum.value >= {low + LIGHT_INK_BELOW * (high - low)}"
     if diverging:
         pale = f"abs(datum.value) <= {LIGHT_INK_BEYOND * high}"
+    fits = len(across[1]) <= MOST_COLUMNS
     return sheet.chart(
         "heat_map",
         title=title,
@@ -205,7 +229,7 @@ def _chart(
         domain=[low, high],
         colours=DIVERGING if diverging else RAMP,
         percent=unit.percent,
-        numbers=form if len(across[1]) <= MOST_COLUMNS else "",
+        numbers=form if fits else "",
         pale=pale,
     )
 
@@ -289,7 +313,7 @@ def map_figure(
     for (text, group), (x, y) in zip(texts.items(), positions.tolist(), strict=True):
         sheet.add("", [printable(text[:200]), printable(group)], x=x, y=y, group=printable(group))
     groups = sorted({point["group"] for point in sheet.data})
-    shapes = [SHAPES[position % len(SHAPES)] for position in range(len(groups))]
+    shapes = run_shapes(len(groups))
     chart = sheet.chart("text_map", label=printable(label), groups=groups, shapes=shapes)
     caption = "t-SNE: near points are similar texts; distances between far points mean nothing."
     title = f"{len(texts):,} different criteria of {task}"

@@ -5,8 +5,10 @@ A missing value is shown as ``n/a``, and a value without an interval as a hollow
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import ceil, inf
 from typing import Any
 
@@ -15,7 +17,6 @@ from harness.analysis.metrics import PASS_RATE, SampleStatistic, Statistic
 from harness.plugins.comparisons.comparison_document import ShownUnit
 from harness.plugins.comparisons.run_comparison import RunComparison
 from harness.plugins.report.figure import (
-    SHAPES,
     Figure,
     display_names,
     filled,
@@ -23,6 +24,7 @@ from harness.plugins.report.figure import (
     interval,
     number,
     on_axis,
+    run_shapes,
     sample_sizes,
 )
 from harness.plugins.report.runs import ReportedRun, unit_of
@@ -51,10 +53,13 @@ class Runs:
     @classmethod
     def of(cls, runs: Sequence[ReportedRun], comparison: RunComparison | None = None) -> Runs:
         """Collect a report's runs, and name and mark further runs of the comparison."""
-        marks = {run.name: run.marks for run in runs}
+        marks: dict[str, Sequence[str]] = {}
         if comparison is not None:
-            marks = {comparison.baseline: comparison.marks, **marks}
-            marks = {against.run: against.marks for against in comparison.others} | marks
+            for against in comparison.others:
+                marks[against.run] = against.marks
+            marks[comparison.baseline] = comparison.marks
+        for run in runs:
+            marks[run.name] = run.marks
         names = display_names([*(run.name for run in runs), *marks])  # the report's own runs first
         start = len(common_start(names.values()))
         keys = in_legend(name[start:].strip() for name in names.values())
@@ -70,7 +75,9 @@ class Runs:
     def measure(self) -> str | None:
         """The primary metric of all runs; None for the pass rate, or if the runs differ in it."""
         measures = {run.metrics.measure for run in self.every}
-        return measures.pop() if len(measures) == 1 else None
+        if len(measures) != 1:
+            return None
+        return measures.pop()
 
     @property
     def rates(self) -> ShownUnit:
@@ -84,19 +91,23 @@ class Runs:
 
     def value(self, answers: str = "first answers") -> str:
         """Return the name of the values of `measured`, such as "pass rate of first answers"."""
-        what = "pass rate" if self.measure is None else f"mean {printable(self.measure)}"
+        what = "pass rate"
+        if self.measure is not None:
+            what = f"mean {printable(self.measure)}"
         return self.of_answers(what, answers)
 
     def of_answers(self, what: str, answers: str) -> str:
         """Return the text ``what`` or, if any run has several rounds, "``what`` of ``answers``"."""
-        return f"{what} of {answers}" if self.several_rounds else what
+        if self.several_rounds:
+            return f"{what} of {answers}"
+        return what
 
     def measured(
         self, run: ReportedRun, *labels: str, last: bool = False
     ) -> Mapping[tuple[str, ...], SampleStatistic]:
         """Return a run's `measure` by group of the labels, over first or ``last`` answers."""
-        first = self.several_rounds and not last
-        answers = scored(run.attempts.last_rounds(1 if first else None), self.measure or "")
+        round_ = None if last or not self.several_rounds else 1
+        answers = scored(run.attempts.last_rounds(round_), self.measure or "")
         return values_by(answers, self.measure or PASS_RATE, *labels)
 
 
@@ -119,31 +130,37 @@ class Sheet:
             self.present.add(run)
             fields["key"] = self._runs.short[run]
         self.rows.append(tuple(texts))
-        self.data.append({**fields, **{f"t{column}": text for column, text in enumerate(texts)}})
+        for column, text in enumerate(texts):
+            fields[f"t{column}"] = text
+        self.data.append(fields)
 
     def chart(self, template: str, **values: object) -> dict[str, Any]:
         """Return the Vega-Lite specification of the data, without the theme.
 
         ``values`` are those of the template in ``charts/``.
         """
-        tooltip = [
-            {"field": f"t{column}", "type": "nominal", "title": title}
-            for column, title in enumerate(self.headings)
-        ]
+        tooltip = []
+        for column, title in enumerate(self.headings):
+            tooltip.append({"field": f"t{column}", "type": "nominal", "title": title})
         tree = filled(template, tooltip=tooltip, runs=self._looks(), **values)
-        datasets = {**tree.get("datasets", {}), "sheet": self.data}
-        return {**tree, "width": "container", "datasets": datasets}
+        tree["width"] = "container"
+        tree.setdefault("datasets", {})["sheet"] = self.data
+        return tree
 
     def _looks(self) -> dict[str, object]:
         """Return the names of all runs, their shapes, and the legend if there are several."""
         keys = list(self._runs.short.values())
         legend = None
         if len(keys) > 1:
-            values = [key for name, key in self._runs.short.items() if name in self.present]
-            # Two columns of long names would not fit on a small screen.
-            columns = 1 if max(map(len, values), default=0) > _LONG_KEY else 2
+            values = []
+            columns = 2
+            for name, key in self._runs.short.items():
+                if name in self.present:
+                    values.append(key)
+                    if len(key) > _LONG_KEY:  # two columns would not fit on a small screen
+                        columns = 1
             legend = {"title": None, "values": values, "columns": columns, "symbolOpacity": 1}
-        shapes = [SHAPES[position % len(SHAPES)] for position in range(len(keys))]
+        shapes = run_shapes(len(keys))
         return {"present": bool(self.present), "names": keys, "shapes": shapes, "legend": legend}
 
     def figure(
@@ -152,18 +169,22 @@ class Sheet:
         """Build the figure of a chart, with the marks of its runs in title and caption."""
         by_mark: dict[str, list[str]] = {}
         for run, marks in self._runs.marks.items():
-            for mark in marks if run in self.present else ():
-                by_mark.setdefault(printable(mark), []).append(run)
+            if run in self.present:
+                for mark in marks:
+                    by_mark.setdefault(printable(mark), []).append(run)
+        title = title[:1].upper() + title[1:]
         words = ", ".join(dict.fromkeys(mark.split(" ")[0] for mark in by_mark))
-        warnings = [
-            f"{mark}: {', '.join(runs)}."
-            for mark, runs in by_mark.items()
-            if mark not in words or len(runs) < len(self.present)  # the title has the others
-        ]
+        if words:
+            title += f" ({words})"
+        sentences = []
+        for mark, runs in by_mark.items():
+            if mark not in words or len(runs) < len(self.present):  # the title has the others
+                sentences.append(f"{mark}: {', '.join(runs)}.")
+        sentences.append(caption)
         return Figure(
             name=name,
-            title=title[:1].upper() + title[1:] + (f" ({words})" if words else ""),
-            caption=" ".join([*warnings, caption]),
+            title=title,
+            caption=" ".join(sentences),
             chart=chart,
             headings=self.headings,
             rows=tuple(self.rows),
@@ -209,16 +230,17 @@ class Plan:
 
 def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
     """Draw points as dots with error bars, in the rows that the plan lists."""
-    rows = [row for of_level in plan.levels.values() for row in of_level]
+    rows = list(chain.from_iterable(plan.levels.values()))
     axis = dict(zip(rows, on_axis(rows), strict=True))
     order = {name: place for place, name in enumerate(runs.names.values())}
     # A dot's position in its row is not fixed per run: few of many runs may have a group.
     in_row: dict[str, list[str]] = {}
     for point in sorted(points, key=lambda point: order[point.run]):
         in_row.setdefault(point.row, []).append(point.run)
-    places = [
-        {"row": axis[point.row], "slot": in_row[point.row].index(point.run)} for point in points
-    ]
+    places = []
+    for point in points:
+        slot = in_row[point.row].index(point.run)
+        places.append({"row": axis[point.row], "slot": slot})
     sheet = _sheet(points, plan, runs, places)
     domain: list[str] = []
     levels = []
@@ -238,7 +260,9 @@ def lines(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
     """Draw points along a numeric axis, with their intervals as bars."""
     sheet = _sheet(points, plan, runs, [{"at": point.at} for point in points])
     numbers = sorted({point.at for point in points})
-    ticks = numbers[:: ceil(len(numbers) / _MOST_TICKS)] if plan.joined else None
+    ticks = None
+    if plan.joined:
+        ticks = numbers[:: ceil(len(numbers) / _MOST_TICKS)]
     options: dict[str, Any] = {"at": number_axis(numbers, plan.heading, ticks)}
     if plan.frontier:
         mark = {"type": "line", "interpolate": "step-after", "strokeDash": [4, 4], "opacity": 0.6}
@@ -250,8 +274,9 @@ def lines(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
 def _frontier(points: Sequence[Point]) -> Iterator[dict[str, Any]]:
     best = -inf
     for point in sorted(points, key=lambda point: (point.at, -(point.of.mean or 0.0))):
-        if point.of.mean is not None and point.of.mean > best:
-            best = point.of.mean
+        mean = point.of.mean
+        if mean is not None and mean > best:
+            best = mean
             yield {"at": point.at, "value": best, "told": "no run is cheaper and better"}
 
 
@@ -272,29 +297,34 @@ def points_chart(
 def _sheet(
     points: Sequence[Point], plan: Plan, runs: Runs, places: Sequence[Mapping[str, Any]]
 ) -> Sheet:
-    further_headings = list(points[0].beside) if points else []
-    headings = ("run", plan.value, "s.e.", "95% interval", plan.of, "units", *further_headings)
-    sheet = Sheet(runs, plan.heading, *headings)
-    sign = plan.signed
-    sheet.present |= {plan.baseline} - {""}
+    headings = [plan.heading, "run", plan.value, "s.e.", "95% interval", plan.of, "units"]
+    if points:
+        headings += points[0].beside
+    sheet = Sheet(runs, *headings)
+    if plan.baseline:
+        sheet.present.add(plan.baseline)
     for point, place in zip(points, places, strict=True):
         statistic = point.of
         low, high = statistic.ci95 or (None, None)
-        texts = [number(statistic.mean, sign, plan.unit), number(statistic.stderr, unit=plan.unit)]
-        texts.append(interval(statistic.ci95, sign, plan.unit))
+        texts = [point.row, point.run, number(statistic.mean, plan.signed, plan.unit)]
+        texts.append(number(statistic.stderr, unit=plan.unit))
+        texts.append(interval(statistic.ci95, plan.signed, plan.unit))
         texts += [f"{statistic.n:,}", f"{statistic.n_clusters:,}", *point.beside.values()]
-        fields = {"name": point.row, "value": statistic.mean, "low": low, "high": high, **place}
-        sheet.add(point.run, [point.row, point.run, *texts], **fields)
+        fields = {"name": point.row, "value": statistic.mean, "low": low, "high": high}
+        sheet.add(point.run, texts, **fields, **place)
     return sheet
 
 
 def _figure(sheet: Sheet, points: Sequence[Point], plan: Plan, chart: Mapping[str, Any]) -> Figure:
-    n = dict(plan.n or {})
-    for point in () if n else points:
-        n[point.run] = n.get(point.run, 0) + point.of.n
-    bars = "Bars: 95% intervals; a hollow dot has none."
-    caption = " ".join(filter(None, [plan.caption, bars, sample_sizes(n, plan.of)]))
-    return sheet.figure(plan.name, plan.title, caption, chart, plan.section)
+    n = plan.n
+    if not n:
+        n = Counter[str]()
+        for point in points:
+            n[point.run] += point.of.n
+    sentences = ["Bars: 95% intervals; a hollow dot has none.", sample_sizes(n, plan.of)]
+    if plan.caption:
+        sentences.insert(0, plan.caption)
+    return sheet.figure(plan.name, plan.title, " ".join(sentences), chart, plan.section)
 
 
 def number_axis(

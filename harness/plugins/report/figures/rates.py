@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from math import isfinite
 
 import numpy as np
@@ -20,6 +22,7 @@ from harness.plugins.report.figure import Figure, display_names, number, slug
 from harness.plugins.report.figures import plot
 from harness.plugins.report.figures.plot import LAST_ROUNDS, Plan, Point, Runs
 from harness.plugins.report.runs import ReportedRun
+from harness.ports import Effect
 from harness.report.text import p_value, printable
 from harness.store.columns import AttemptTable, natural
 
@@ -33,12 +36,13 @@ Measure = Callable[[ReportedRun, str], Mapping[Key, SampleStatistic]]  # of a ru
 
 def by_group(runs: Runs, label: str, measure: Measure | None = None) -> Measured:
     """Map each run with ``label`` to its primary metric (or ``measure``) by group of the label."""
-    measured = {runs.name_of(run): (measure or runs.measured)(run, label) for run in runs.every}
-    return {
-        run: {group: part for (group,), part in groups.items()}
-        for run, groups in measured.items()
-        if groups
-    }
+    measure = measure or runs.measured
+    by_run = {}
+    for run in runs.every:
+        by_key = measure(run, label)
+        if by_key:
+            by_run[runs.name_of(run)] = {group: part for (group,), part in by_key.items()}
+    return by_run
 
 
 def by_label(runs: Runs, measure: Measure | None = None) -> dict[str, Measured]:
@@ -46,33 +50,34 @@ def by_label(runs: Runs, measure: Measure | None = None) -> dict[str, Measured]:
 
     A label with one group is merely a setting of the run.
     """
-    labels = dict.fromkeys(label for run in runs.every for label in run.attempts.labels())
-    by_label_name = {label: by_group(runs, label, measure) for label in labels}
-    return {
-        label: by_run
-        for label, by_run in by_label_name.items()
-        if any(len(run_groups) > 1 for run_groups in by_run.values())
-    }
+    labels: dict[str, None] = {}
+    for run in runs.every:
+        labels |= dict.fromkeys(run.attempts.labels())
+    measured = {}
+    for label in labels:
+        by_run = by_group(runs, label, measure)
+        if any(len(groups) > 1 for groups in by_run.values()):
+            measured[label] = by_run
+    return measured
 
 
 def largest(measured: Measured) -> tuple[list[str], str]:
     """Apply `most` to the groups' numbers of samples in all runs."""
-    sizes: dict[str, int] = {}
+    sizes = Counter[str]()
     for groups in measured.values():
         for group, part in groups.items():
-            sizes[group] = sizes.get(group, 0) + part.n + part.missing
+            sizes[group] += part.n + part.missing
     return most(sizes)
 
 
 def most(sizes: Mapping[str, int]) -> tuple[list[str], str]:
     """Return the `MOST_GROUPS` largest groups in natural order, and a note on the rest."""
-    largest_names = sorted(sizes, key=lambda name: (-sizes[name], natural(name)))[:MOST_GROUPS]
-    only = (
-        f"The {len(largest_names)} largest of {len(sizes):,} groups."
-        if len(largest_names) < len(sizes)
-        else ""
-    )
-    return sorted(largest_names, key=natural), only
+    by_size = sorted(sizes, key=lambda name: (-sizes[name], natural(name)))
+    names = sorted(by_size[:MOST_GROUPS], key=natural)
+    note = ""
+    if len(names) < len(sizes):
+        note = f"The {len(names)} largest of {len(sizes):,} groups."
+    return names, note
 
 
 def rate_figures(runs: Runs) -> Iterator[Figure]:
@@ -102,13 +107,16 @@ def _by_label(
 ) -> Figure:
     groups, only = largest(measured)
     numbers = _as_numbers(groups)
-    names = display_names(sorted(groups, key=numbers.__getitem__) if numbers else groups)
-    points = [
-        Point(names[group], run, part, numbers.get(group, 0.0), {"without": f"{part.missing:,}"})
-        for group in names
-        for run, statistics in measured.items()
-        if (part := statistics.get(group))
-    ]
+    if numbers:
+        groups = sorted(groups, key=numbers.__getitem__)
+    names = display_names(groups)
+    points = []
+    for group, row in names.items():
+        for run, statistics in measured.items():
+            part = statistics.get(group)
+            if part is not None:
+                without = {"without": f"{part.missing:,}"}
+                points.append(Point(row, run, part, numbers.get(group, 0.0), without))
     plan = Plan(
         name=f"{name}_by_{slug(label)}",
         title=f"{value} by {printable(label)}",
@@ -118,36 +126,55 @@ def _by_label(
         unit=unit,
         levels={"": list(names.values())},
     )
-    return (plot.lines if len(numbers) >= LEAST_OF_LINE else plot.dots)(points, plan, runs)
+    draw = plot.lines if len(numbers) >= LEAST_OF_LINE else plot.dots
+    return draw(points, plan, runs)
 
 
 def _as_numbers(groups: list[str]) -> dict[str, float]:
-    try:
-        numbers = {group: float(group) for group in groups}
-    except ValueError:
+    """Return the groups as numbers, or {} unless all are different finite numbers."""
+    numbers = {}
+    for group in groups:
+        try:
+            number = float(group)
+        except ValueError:
+            return {}
+        if not isfinite(number):
+            return {}
+        numbers[group] = number
+    if len(set(numbers.values())) < len(groups):
         return {}
-    differ = len(set(numbers.values())) == len(groups)
-    return numbers if differ and all(map(isfinite, numbers.values())) else {}
+    return numbers
 
 
 def effect_figures(runs: Runs) -> Iterator[Figure]:
     """Draw the figures of a benchmark's paper that compare groups arranged in levels."""
-    for effect in {effect.name: effect for run in runs.every for effect in run.effects}.values():
+    effects: dict[str, Effect] = {}
+    for run in runs.every:
+        effects |= {effect.name: effect for effect in run.effects}
+    for effect in effects.values():
         measured = by_group(runs, effect.label)
-        present = {group for groups in measured.values() for group in groups}
-        every = {
-            printable(level): [group for group in groups if group in present]
-            for level, groups in effect.levels.items()
-        }
-        levels = {level: groups for level, groups in every.items() if groups}
-        names = display_names(group for groups in levels.values() for group in groups)
-        points = [
-            Point(names[group], run, statistics[group], beside={"level": level})
-            for level, groups in levels.items()
-            for group in groups
-            for run, statistics in measured.items()
-            if group in statistics
-        ]
+        present: set[str] = set()
+        for statistics in measured.values():
+            present.update(statistics)
+        groups_of = {}
+        for level, level_groups in effect.levels.items():
+            groups = [group for group in level_groups if group in present]
+            if groups:
+                groups_of[printable(level)] = groups
+        if len(groups_of) < 2:
+            continue
+        names = display_names(chain.from_iterable(groups_of.values()))
+        points = []
+        for level, groups in groups_of.items():
+            for group in groups:
+                for run_name, statistics in measured.items():
+                    if group in statistics:
+                        statistic = statistics[group]
+                        point = Point(names[group], run_name, statistic, beside={"level": level})
+                        points.append(point)
+        levels = {}
+        for level, groups in groups_of.items():
+            levels[level] = [names[group] for group in groups]
         plan = Plan(
             name=slug(effect.name),
             title=f"{printable(effect.name).replace('_', ' ')}: {runs.value()}",
@@ -155,31 +182,32 @@ def effect_figures(runs: Runs) -> Iterator[Figure]:
             heading=printable(effect.label),
             value=runs.value(),
             unit=runs.unit,
-            levels={level: [names[group] for group in groups] for level, groups in levels.items()},
+            levels=levels,
         )
-        if len(levels) > 1:
-            yield plot.dots(points, plan, runs)
+        yield plot.dots(points, plan, runs)
 
 
 def position_figures(runs: Runs) -> Iterator[Figure]:
     """Draw how much more often the option at each position is chosen than it is right."""
-    every = {runs.name_of(run): run.metrics.positions for run in runs.every}
-    known_biases = {run: bias for run, bias in every.items() if bias is not None}
-    points = [
-        Point(
-            row=option.option,
-            run=run,
-            of=option.excess,
-            beside={
+    points = []
+    tests = []
+    n = {}
+    for run in runs.every:
+        bias = run.metrics.positions
+        if bias is None:
+            continue
+        name = runs.name_of(run)
+        n[name] = bias.n
+        tests.append(f"{runs.short[name]}: p {p_value(bias.p_value)}")
+        for option in bias.positions:
+            further_texts = {
                 "right": f"{option.n_right:,}",
                 "chosen": number(option.chosen.mean, unit=runs.rates),
                 "chosen if right": number(option.passed.mean, unit=runs.rates),
-            },
-        )
-        for run, bias in known_biases.items()
-        for option in bias.positions
-    ]
-    tests = [f"{runs.short[run]}: p {p_value(bias.p_value)}" for run, bias in known_biases.items()]
+            }
+            points.append(Point(option.option, name, option.excess, beside=further_texts))
+    if not points:
+        return
     plan = Plan(
         name="position_bias",
         title="Chosen minus right, by position of the option",
@@ -191,11 +219,10 @@ def position_figures(runs: Runs) -> Iterator[Figure]:
         unit=runs.rates,
         of="answers",
         levels={"": sorted({point.row for point in points})},
-        n={run: bias.n for run, bias in known_biases.items()},
+        n=n,
         differences=True,
     )
-    if points:
-        yield plot.dots(points, plan, runs)
+    yield plot.dots(points, plan, runs)
 
 
 def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
@@ -203,19 +230,25 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
     if comparison is None or not comparison.others:
         return
     sizes: dict[str, int] = {}
+    n = {}
     for against in comparison.others:
+        n[runs.names[against.run]] = against.overall.n
         for group, difference in against.groups.items():
             sizes[group] = max(difference.n, sizes.get(group, 0))
     shown_groups, only = most(sizes)
     names = display_names([ALL, *shown_groups])
     unit = runs.unit
-    points = [
-        _difference(names[group], runs.names[against.run], group_difference, unit)
-        for group in names
-        for against in comparison.others
-        if (group_difference := against.overall if group == ALL else against.groups.get(group))
-    ]
-    by = printable(comparison.asked.by) if shown_groups else "instances"
+    points = []
+    for group, row in names.items():
+        for against in comparison.others:
+            compared = against.overall if group == ALL else against.groups.get(group)
+            if compared is not None:
+                points.append(_difference(row, runs.names[against.run], compared, unit))
+    by = "instances"
+    levels = {"": [names[ALL]]}
+    if shown_groups:
+        by = printable(comparison.asked.by)
+        levels = {"Overall": [names[ALL]], f"By {by}": [names[group] for group in shown_groups]}
     what = f"difference in {printable(score_name(comparison.asked.score))}"
     value = runs.of_answers(what, compared_rounds(comparison))
     baseline = runs.names[comparison.baseline]
@@ -229,10 +262,8 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
         value=value,
         unit=unit,
         of="instances",
-        levels={"Overall": [names[ALL]], f"By {by}": [names[group] for group in shown_groups]}
-        if shown_groups
-        else {"": [names[ALL]]},
-        n={runs.names[against.run]: against.overall.n for against in comparison.others},
+        levels=levels,
+        n=n,
         baseline=baseline,
     )
     yield plot.dots(points, plan, runs)
@@ -242,32 +273,29 @@ def ablation_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[F
     """Draw each run's mean difference from the baseline over groups."""
     if comparison is None or len(comparison.others) < 2 or comparison.asked.round is not None:
         return
-    every = [(Variant(run.name, run.metrics, run.settings, {}), run.attempts) for run in runs.every]
-    options_of_comparison = comparison.asked
-    options = AblationOptions(
-        baseline=comparison.baseline,
-        over=options_of_comparison.by,
-        cluster=options_of_comparison.cluster,
-    )
+    variants = []
+    for run in runs.every:
+        variants.append((Variant(run.name, run.metrics, run.settings, {}), run.attempts))
+    cluster = comparison.asked.cluster
+    by = comparison.asked.by
+    options = AblationOptions(baseline=comparison.baseline, over=by, cluster=cluster)
     try:
-        ablation = ablate(every, options)
+        ablation = ablate(variants, options)
     except UserError:  # no groups that all runs have
         return
-    points = [
-        Point(
-            row=runs.short[runs.names[row.variant]],
-            run=runs.names[row.variant],
-            of=Statistic(
-                mean=row.difference, ci95=row.ci95, n=row.gain.n, n_clusters=row.n_clusters
-            ),
-            beside={
-                "mean": number(row.gain.mean, unit=runs.unit),
-                "gain %": "" if row.gain.percent is None else f"{row.gain.percent:+.0f}",
-            },
-        )
-        for row in ablation.rows
-        if not row.is_baseline and row.gain.n
-    ]
+    points = []
+    for row in ablation.rows:
+        n = row.gain.n
+        if row.is_baseline or not n:
+            continue
+        name = runs.names[row.variant]
+        statistic = Statistic(mean=row.difference, ci95=row.ci95, n=n, n_clusters=row.n_clusters)
+        percent = row.gain.percent
+        further_texts = {
+            "mean": number(row.gain.mean, unit=runs.unit),
+            "gain %": "" if percent is None else f"{percent:+.0f}",
+        }
+        points.append(Point(runs.short[name], name, statistic, beside=further_texts))
     if len(points) < 2:
         return
     over = printable(ablation.over)
@@ -276,7 +304,7 @@ def ablation_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[F
         name="ablation",
         title=f"mean difference over {over} from {runs.short[baseline]}",
         caption=f"Each {over} has equal weight; differences are of the instances that both have. "
-        f"The statistical units are {units_shown(options_of_comparison.cluster)}. Not adjusted "
+        f"The statistical units are {units_shown(cluster)}. Not adjusted "
         "for multiple comparisons, and not tested here: the page's tests weigh instances equally.",
         section="comparison",
         heading="run",
@@ -284,7 +312,6 @@ def ablation_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[F
         unit=runs.unit,
         of="groups",
         levels={"": [point.row for point in points]},
-        n={point.run: point.of.n for point in points},
         baseline=baseline,
     )
     yield plot.dots(points, plan, runs)
@@ -292,8 +319,11 @@ def ablation_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[F
 
 def compared_rounds(comparison: RunComparison | None) -> str:
     """Return which rounds are compared, in words such as "first answers"."""
-    last = comparison.asked.round if comparison is not None else None
-    return {None: LAST_ROUNDS, 1: "first answers"}.get(last, f"last rounds up to {last}")
+    if comparison is None or comparison.asked.round is None:
+        return LAST_ROUNDS
+    if comparison.asked.round == 1:
+        return "first answers"
+    return f"last rounds up to {comparison.asked.round}"
 
 
 def _difference(row: str, run: str, comparison: Comparison, unit: ShownUnit) -> Point:
@@ -305,9 +335,12 @@ def _difference(row: str, run: str, comparison: Comparison, unit: ShownUnit) -> 
         "more": f"{comparison.better:,}",
         "less": f"{comparison.worse:,}",
     }
-    size = {"n": comparison.n, "n_clusters": comparison.n_clusters}
     statistic = Statistic(
-        mean=comparison.difference, stderr=comparison.stderr, ci95=comparison.ci95, **size
+        mean=comparison.difference,
+        stderr=comparison.stderr,
+        ci95=comparison.ci95,
+        n=comparison.n,
+        n_clusters=comparison.n_clusters,
     )
     return Point(row, run, statistic, beside=further_texts)
 
@@ -315,36 +348,51 @@ def _difference(row: str, run: str, comparison: Comparison, unit: ShownUnit) -> 
 def round_figures(runs: Runs) -> Iterator[Figure]:
     """Draw the share of samples that passed in each round, and in any round up to it."""
     several = [run for run in runs.every if run.last_round > 1]
+    if not several:
+        return
+    any_passes = "in this or an earlier round"
+    yield from _rounds_figure(runs, several, "rounds_any", any_passes, any_of_first)
+    only = ""
     stopping = ", ".join(runs.short[runs.name_of(run)] for run in several if _stops(run))
-    only = (
-        f"From round 2 on, only samples that had failed so far: {stopping}. n counts those of "
-        "round 1; the table has n for each round."
-        if stopping
-        else ""
-    )
-    kinds: list[tuple[str, str, str, Callable[[AttemptTable, int], AttemptTable]]] = [
-        ("rounds_any", "in this or an earlier round", "", any_of_first),
-        ("rounds_each", "in each round", only, of_round),
-    ]
-    for name, rounds, caption, chosen in kinds:
-        points = [
-            Point(f"{number:,}", runs.name_of(run), part, number)
-            for run in several
-            for number in range(1, run.last_round + 1)
-            if (part := value_of(chosen(run.attempts, number), PASS_RATE)).mean is not None
-        ]
-        plan = Plan(
-            name=name,
-            title=f"Passed {rounds}",
-            caption=caption,
-            heading="round",
-            value=f"passed {rounds}",
-            section="rounds",
-            unit=runs.rates,
-            n={point.run: point.of.n for point in reversed(points)},
+    if stopping:
+        only = (
+            f"From round 2 on, only samples that had failed so far: {stopping}. n counts those of "
+            "round 1; the table has n for each round."
         )
-        if points:
-            yield plot.lines(points, plan, runs)
+    yield from _rounds_figure(runs, several, "rounds_each", "in each round", of_round, only)
+
+
+def _rounds_figure(
+    runs: Runs,
+    several: Sequence[ReportedRun],
+    name: str,
+    rounds: str,
+    chosen: Callable[[AttemptTable, int], AttemptTable],
+    caption: str = "",
+) -> Iterator[Figure]:
+    """Draw the share of samples that passed in each round, or in any up to it, unless none has."""
+    points = []
+    n: dict[str, int] = {}  # of the first round
+    for run in several:
+        for round_ in range(1, run.last_round + 1):
+            part = value_of(chosen(run.attempts, round_), PASS_RATE)
+            if part.mean is not None:
+                run_name = runs.name_of(run)
+                points.append(Point(f"{round_:,}", run_name, part, round_))
+                n.setdefault(run_name, part.n)
+    if not points:
+        return
+    plan = Plan(
+        name=name,
+        title=f"Passed {rounds}",
+        caption=caption,
+        heading="round",
+        value=f"passed {rounds}",
+        section="rounds",
+        unit=runs.rates,
+        n=n,
+    )
+    yield plot.lines(points, plan, runs)
 
 
 def _stops(run: ReportedRun) -> bool:
@@ -360,7 +408,14 @@ def sample_figures(runs: Runs) -> Iterator[Figure]:
         ("pass_at_k", "any of k samples passes (pass@k)"),
         ("pass_hat_k", "all of k samples pass (pass^k)"),
     ):
-        points = [point for run in several for point in _over_k(run, runs.name_of(run), name)]
+        points: list[Point] = []
+        n = {}
+        for run in several:
+            run_name = runs.name_of(run)
+            points += _over_k(run, run_name, name)
+            n[run_name] = run.metrics.pass_at_k_instances
+        if not points:
+            continue
         plan = Plan(
             name=name,
             title=runs.of_answers(what, LAST_ROUNDS),
@@ -370,15 +425,15 @@ def sample_figures(runs: Runs) -> Iterator[Figure]:
             section="rounds",
             unit=runs.rates,
             of="instances",
-            n={runs.name_of(run): run.metrics.pass_at_k_instances for run in several},
+            n=n,
         )
-        if points:
-            yield plot.lines(points, plan, runs)
+        yield plot.lines(points, plan, runs)
 
 
 def _over_k(run: ReportedRun, shown_name: str, series: str) -> Iterator[Point]:
     metrics = run.metrics
-    stderrs, bounds = (getattr(metrics, f"{series}_{part}") for part in ("stderr", "ci95"))
+    stderrs = getattr(metrics, f"{series}_stderr")
+    intervals = getattr(metrics, f"{series}_ci95")
     last = run.attempts.last_rounds()
     cluster = last.instances.cluster
     n_judged = np.bincount(last.instance[last.judged], minlength=len(cluster))
@@ -386,7 +441,7 @@ def _over_k(run: ReportedRun, shown_name: str, series: str) -> Iterator[Point]:
         statistic = Statistic(
             mean=mean,
             stderr=stderrs.get(k),
-            ci95=bounds.get(k),
+            ci95=intervals.get(k),
             n=metrics.n_of_k(k),
             n_clusters=len(np.unique(cluster[n_judged >= k])),
         )

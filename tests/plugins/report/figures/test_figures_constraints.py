@@ -22,7 +22,7 @@ def in_bins(misses: dict[float, int]) -> list[tuple[str, int]]:
     found = Counter[int]()
     for value, count in misses.items():
         found[bins.holding(value)] += count
-    return [(bins.said(number), count) for number, count in sorted(found.items())]
+    return [(bins.range_text(number), count) for number, count in sorted(found.items())]
 
 
 @settings(max_examples=50)
@@ -41,7 +41,7 @@ def test_no_bin_holds_too_little_and_too_much(misses: dict[str, dict[float, int]
     bins = Bins.of(misses)
     assert bins.first <= 0 <= bins.last
     numbers = range(bins.first - 1, bins.last + 2)
-    assert len({bins.said(number) for number in numbers}) == len(numbers)
+    assert len({bins.range_text(number) for number in numbers}) == len(numbers)
     for of in misses.values():
         for value in of:
             number = bins.holding(value)

@@ -6,7 +6,7 @@ import scipy
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from harness.plugins.comparisons.group_differences import heterogeneity, paired
+from harness.plugins.comparisons.strata import heterogeneity, paired
 
 NUMBER = st.floats(-1, 1).map(lambda value: round(value, 6))
 PAIRS = st.lists(st.tuples(NUMBER, NUMBER), min_size=2, max_size=20)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from harness.errors import ConfigError
-from harness.plugins.comparisons.macro_f1 import macro_f1
+from harness.plugins.comparisons.table_figures import macro_f1
 from harness.records import Attempt, Score
 from tests.analysis.conftest import Make, TableOf
 
