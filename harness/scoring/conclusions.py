@@ -87,7 +87,7 @@ _FILL = (
 )
 _QUALIFIED = (  # between the noun and the link, as in "the answer to this question is"
     r"(?:(?P<of>\s+(?:to|for|of|here|in|from|among)\b[^.:;!?\n]{0,60}?)"
-    r"|\s+(?:correcta|correcte|correta|corretta|correct|finale?)\b)?"
+    r"|\s+(?:correcta|correcte|correta|corretta|correct|đúng|finale?)\b)?"
 )
 ANSWER = re.compile(rf"{_NOUN}{_QUALIFIED}\s*{_LINK}{_FILL}", re.I)
 SCORE = re.compile(rf"\b(?:score|rating|grade|mark)(?P<aside>){_QUALIFIED}\s*{_LINK}{_FILL}", re.I)
@@ -280,6 +280,35 @@ _OWN_VERB = re.compile(r"(?:I|we|it)\b", re.I)
 _PARTLY = re.compile(r"\b(?:to|of|for)\s+(?:part|step|the\s+(?:first|second|other))\b", re.I)
 
 
+_SAMPLE = re.compile(  # the end of an introduction to what is no answer of the reply's own
+    r"(?:\A|[.!?\n,;:]\s*)\W*(?:(?:but|so|and)\s+)?(?:(?:the|an?|your)\s+)?(?:[\w-]+\s+){0,2}(?:format|template|schema)"
+    r"\s+(?:is|was|would\s+be|looks\s+like)\W*\Z"
+    r"|\b(?:format|template)\b[^.!?\n]{0,20}\bwould\s+be\W*\Z"
+    r"|\b(?:will|would|can|could|I['\u2019](?:ll|d))\b[^.!?\n]{0,80}"
+    r"\b(?:in\s+(?:this|the|that|your|an?)\s+(?:\w+\s+){0,2}form(?:at)?|like(?:\s+this)?|such\s+as)\W*\Z"
+    r"|\bI\s+(?:could|might)\s+(?:answer|say|reply|return)\W*\Z"
+    r"|(?:\A|[.!?\n]\s*|\b(?:an|your|that)\s+)\W*examples?(?:\s+(?:answer|output|response|reply|json|format))?(?:\s+of\s+(?:the|a)\s+\w+)?\W*\Z"
+    r"|(?:\A|[.!?\n]\s*)\W*(?:you|the\s+user)\s+(?:said|wrote|gave|sent|wants?)\b[^.!?\n]{0,40}\Z"
+    r"|\byour\s+(?:previous|earlier|last|former|old)\s+\w+\s+(?:is|was)\W*\Z"
+    r"|(?:\A|[.!?\n]\s*)\W*(?:input|template|sample|prompt)(?:\s+\w+)?\s*:\W*\Z"
+    r"|\b(?:e\.g|i\.e\.\s+like)[.,]?\W*\Z|\bfor\s+(?:example|instance)\W*\Z|\bsuch\s+as\W*\Z",
+    re.I,
+)
+_SAMPLE_AFTER = re.compile(
+    r"[\W_]{0,12}(?:is|was)\s+(?:(?:only|just)\s+)?(?:the|an?|your)\s+(?:\w+\s+)?(?:example|format|template|sample|placeholder)\b"
+    r"|[\W_]{0,12}would\s+be\s+(?:the|an?)\s+(?:\w+\s+)?(?:example|format|valid\s+\w+|reply|answer)\b",
+    re.I,
+)
+_IN_FORM = re.compile(r"\b(?:format|form)\b", re.I)
+_WILLING = re.compile(
+    r"(?:['\u2019](?:ll|d)|\b(?:will|would|can|could))\s+\Z", re.I
+)  # I'll answer in
+_OPENING_FENCE = re.compile(r"`{3,}[ \t]*\w*\s*\Z")
+_LABEL_BEFORE = re.compile(
+    r"(?:\b(?:the|my)\s+)?(?:\b(?:final\s+)?answer\b)?[\s:\uff1a\"'\u201c\u201e\u00ab`*_]*\Z", re.I
+)
+
+
 class Statement(NamedTuple):
     """What a reply announces as its answer.
 
@@ -332,7 +361,9 @@ def is_aside(text: str, announcement: re.Match[str]) -> bool:
         if "stated" in announcement.re.groupindex
         else announcement.end()
     )
-    if is_remark(text, start, end):
+    if is_remark(text, start, end) or is_sample(text, start):
+        return True
+    if announcement["of"] and _IN_FORM.search(announcement["of"]) and _WILLING.search(clause):
         return True
     if ":" not in announcement[0] and _YOURS.search(clause):
         return True
@@ -342,6 +373,28 @@ def is_aside(text: str, announcement: re.Match[str]) -> bool:
     if hypothesis is None:
         return False
     return bool(_WOULD.search(announcement[0]) or _WERE.search(hypothesis[0]))
+
+
+def is_sample(text: str, start: int, end: int | None = None) -> bool:
+    """Return whether an answer is only a format, an example or what another text contains.
+
+    Examples are "The format would be: Answer: B" and "I will answer in this form:" on a line of
+    its own before the answer.
+
+    Args:
+        text: The reply.
+        start: The start of the answer, or of its announcement.
+        end: The end of the answer, if what follows it may say so.
+    """
+    if end is not None and _SAMPLE_AFTER.match(text, end):
+        return True
+    before = _OPENING_FENCE.sub("\n", text_before(text, start, LONGEST_SENTENCE))
+    introduction = _LABEL_BEFORE.sub("", before)
+    is_on_new_line = "\n" in before[len(introduction) :]
+    if is_on_new_line and introduction.endswith((".", "!", "?")):
+        return False
+    introductions = (unmarked(introduction), unmarked(before))
+    return any(_SAMPLE.search(words) is not None for words in introductions)
 
 
 def is_withdrawn(text: str, start: int) -> bool:
@@ -636,7 +689,7 @@ _DENIED_AFTER = re.compile(  # directly after a number
     rf"(?:[^\S\n]?[^\W\d_]{{1,12}})?[^\w\n?:,(≠{CROSSES}\u2013\u2014-]{{0,6}}(?:"
     r"(?:,\s*(?:(?:which|that|but\s+(?:this|that|it))\s+)?)?(?:"
     r"(?:is|was|seems|looks|(?:must|would|has\s+to)\s+be)\s+(?:\w+ly\s+|of\s+course\s+)?"
-    rf"(?:{_WRONG}|not\s+(?:the|my|it|right|correct|possible|valid|true)|off\b|too\s+(?:high|low|large|small|big)"
+    rf"(?:{_WRONG}|not\s+(?:the|my|it|right|correct|possible|valid|true)|off\b|too\s+(?:high|low|large|small|big|many|few|much)"
     r"|an?\s+(?:\w+\s+)?(?:distractor|trap|mistake|error))\b"
     r"|(?:is|was|does|did|can|could)(?:n['\u2019]?t|\s?not)\s+(?:be|it|right|correct|the|work|fit|satisfy|hold|match|make|apply|count)\b"
     r"|makes?\s+no\s+sense\b"

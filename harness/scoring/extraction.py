@@ -28,8 +28,10 @@ from harness.scoring.conclusions import (
     is_mentioned,
     is_own,
     is_remark,
+    is_sample,
     is_superseded,
     is_taken_back,
+    is_withdrawn,
     without_struck_out,
 )
 from harness.scoring.later_answers import states_another
@@ -175,6 +177,12 @@ _ENCLOSED = {"tags": ("<{}>", "</{}>"), "brackets": ("[{}]", "[/{}]")}
 
 _LABEL = re.compile(r"[^\W\d_]{2}\W*(?:[:=]|\s(?:is|was|are)\b)[^\w\n]*\Z|\banswer\W*\Z", re.I)
 _NAME = re.compile(r"(\w+)[*_]{0,3}\s*(?:[:=]|\bis\b)[^\w\n]*\Z", re.I)
+_QUOTES = ('"', "\u201c", "\u201e", "\u00ab", "`", " '", "\u2018")
+_WORDS = re.compile(r"[^\W\d_]{2}")
+_ALTERNATIVE = re.compile(  # after an answer in words: positive or negative
+    r"\s*(?:/\s*[^\W\d_]|,?\s*\bor\s+[^\W\d_]|,?\s*but\s+also\b|(?:is|was)(?:\s+not|n['\u2019]t)\b)",
+    re.I,
+)
 _NEGATED = re.compile(r"not\b|\w+['\u2019]t\b", re.I)  # as in "The answer isn't B"
 
 
@@ -199,7 +207,16 @@ class Found(NamedTuple):
         """Return whether the match announces an answer that the reply only mentions."""
         if announces(text[self.start : self.end]) and is_mentioned(text, self.start, self.end):
             return True
-        return self.is_labelled and is_remark(text, self.start, self.end)
+        if not self.is_labelled:
+            return False
+        if is_sample(text, self.start, self.end) or self._is_in_quotes(text):
+            return True
+        return is_remark(text, self.start, self.end)
+
+    def _is_in_quotes(self, text: str) -> bool:
+        """Return whether a quotation mark stands before the match, and words before that."""
+        line = text[text.rfind("\n", 0, self.start) + 1 : self.start]
+        return line.endswith(_QUOTES) and _WORDS.search(line) is not None
 
     def is_limit(self, text: str) -> bool:
         """Return whether the match is about what an answer can be, such as "Maximum score: 10"."""
@@ -338,6 +355,10 @@ class RegexExtraction:
         """Return whether a last match is denied, or may not replace another answer before it."""
         if not match.is_labelled:
             return False
+        if is_withdrawn(text, match.start):
+            return True
+        if match.answer.isalpha() and _ALTERNATIVE.match(text, match.end):
+            return True
         place = match.start + len(match.label)
         if is_denied(text, place, match.end):
             return True

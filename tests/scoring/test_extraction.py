@@ -381,3 +381,43 @@ def test_many_remarks_take_bounded_time() -> None:
     with pytest.raises(Unparseable):
         parser.read("If it were so, Label: ham would apply.\n" * 3_000)
     assert time.process_time() - began < 5
+
+
+SENTIMENT = {"regex": r"Sentiment: (\w+)", "take": "last"}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        'The format would be "Sentiment: positive". I can\'t classify an empty review.',
+        "Please send the review, and I will answer in the form\n\nSentiment: positive",
+        'Once you provide it, I will end with "Sentiment: positive" or "Sentiment: negative".',
+        "Example: Sentiment: positive\n\nI can't tell.",
+        "Sentiment: positive or negative? Hard to say.",
+        "Sentiment: positive / negative",
+        "Sentiment: positive, but also negative",
+        "Sentiment: positive is not justified here.",
+        "Not Sentiment: positive",
+    ],
+)
+def test_a_label_in_a_format_a_question_or_a_denial_is_no_answer(reply: str) -> None:
+    with pytest.raises(Unparseable):
+        extraction(SENTIMENT, "task.extract").read(reply)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Here is the answer in the requested format:\n\nSentiment: positive",
+        "The review praises the battery.\n\nSentiment: positive.\n\nIt is short.",
+        '"Sentiment: positive"',
+        "I would say Sentiment: positive",
+    ],
+)
+def test_a_label_of_the_replys_own_is_the_answer(reply: str) -> None:
+    assert extraction(SENTIMENT, "task.extract").read(reply) == "positive"
+
+
+def test_a_scale_after_a_label_is_no_alternative() -> None:
+    read = extraction({"regex": r"Score: (\d+)", "take": "last"}, "task.extract").read
+    assert read("Score: 8/10 or better") == "8"

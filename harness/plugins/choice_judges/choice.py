@@ -21,7 +21,7 @@ from typing_extensions import override
 from harness.errors import ConfigError, Unparseable
 from harness.ports import AnswersOf, OtherAnswers, Task
 from harness.records import LARGEST, Decoding, Instance, Question, Reply, Request, Score
-from harness.scoring.conclusions import CROSSES, is_quoted, plain, statements
+from harness.scoring.conclusions import CROSSES, is_quoted, is_sample, plain, statements
 from harness.scoring.judges import (
     INTRODUCTION,
     TAG,
@@ -157,7 +157,8 @@ def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
     lines = text.splitlines()
     if reply.is_truncated or not lines or len(lines[-1]) > LONGEST_LINE:
         return None
-    if is_quoted(text, len(text) - len(lines[-1])):
+    start = len(text) - len(lines[-1])
+    if is_quoted(text, start) or is_sample(text, start):
         return None
     line = _folded(lines[-1])
     names = {_folded(choice): choice for choice in choices}

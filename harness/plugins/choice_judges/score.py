@@ -25,9 +25,11 @@ from harness.scoring.conclusions import (
     is_own,
     is_quoted,
     is_retracted,
+    is_sample,
     is_withdrawn,
     plain,
     statements,
+    text_before,
 )
 from harness.scoring.judges import JudgePrompt, PromptJudge, graded, mean, own_text
 from harness.scoring.patterns import Pattern, PatternTooSlow
@@ -135,6 +137,9 @@ _ON_CONDITION = re.compile(
     re.IGNORECASE,
 )
 """Matches what follows a number in a remark on the scale: a score of 10 is reserved for …"""
+_HYPOTHESIS = re.compile(  # before a score: If the last sentence were removed,
+    r"(?:\A|[.!?\n])[^\w.!?\n]*(?:if(?!\s+I\b)|had)\b[^.!?\n]{0,200},[^.!?\n]{0,40}\Z", re.I
+)
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|\n|(?=\()")
 _SENTENCE_BREAK = re.compile(r"[.!?]\s|\n")
 _SENTENCE = re.compile(r"(?:[^.!?\n]|\.(?=\d))+")
@@ -246,6 +251,10 @@ class NumberJudge(PromptJudge):
         number = _RATING.match(text, start) if start >= 0 else None
         clause = _CONJUNCTION.split(text[: match.start()][-LONGEST_CLAUSE:])[-1]
         if is_quoted(text, match.start()) or is_withdrawn(clause, len(clause)):
+            return None
+        if is_sample(text, match.start()) or _HYPOTHESIS.search(
+            text_before(text, match.start(), LONGEST_SENTENCE)
+        ):
             return None
         if number is None or _ANY_SCORE.search(clause) or _ON_CONDITION.match(text, end):
             return None

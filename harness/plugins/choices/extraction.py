@@ -25,11 +25,11 @@ from harness.plugins.choices.option_names import (
 from harness.scoring.conclusions import (
     ANSWER,
     ASIDE,
-    CROSSES,
     LONGEST_SENTENCE,
     first_turn,
     is_doubtful,
     is_remark,
+    is_sample,
     is_withdrawn,
     plain,
     statements,
@@ -132,21 +132,6 @@ _LOOK_ALIKES = (  # Cyrillic
 )
 _LATIN = str.maketrans(_LOOK_ALIKES, "ABCEHIJKMOPSTX")
 _LOOK_ALIKE = re.compile(rf"(?<!\w)[{_LOOK_ALIKES}](?=\s*(?:[.,;:!?)\]]|\n|\Z))")
-_JUDGED_LABEL = re.compile(
-    r"(?:^|[\n,;。\uff0c]\s*)[\W_]{0,4}?(?:选项\s*)?([A-Z])"
-    r"(?=[.):,、]|\s*(?:选项|選項)|\s+[-\u2013—:]|\s*[正错錯])",
-    re.M,
-)
-_CALLED_RIGHT = re.compile(
-    r"[✅✓✔]|\b(?:correct|right|true|yes|richtig|vrai|correcto|correcta|verdadero|correto|corretto|vero"
-    r"|juist)\b|正确|正確|对|對|正しい",
-    re.I,
-)
-_CALLED_WRONG = re.compile(
-    rf"[{CROSSES}]|\b(?:incorrect|wrong|false|no|not\s+(?:correct|right|true)|falsch|faux|incorrecto|incorrecta"
-    r"|falso|incorreto|errado|sbagliato|onjuist|fout)\b|不正确|不正確|不对|不對|[错錯](?:误|誤)?|間違い|正しくない",
-    re.I,
-)
 _CYRILLIC_LETTER = re.compile(r"(?<!\w)[БГДЖ](?=\s*[.,;:)\]])")  # an option of a Cyrillic list
 
 
@@ -265,6 +250,8 @@ class ChoiceExtraction(OptionNames):
         """Return the letters that a reply chooses, "" if it decides for none, or None."""
         if letter := self._texts.get(bare_text(text)):
             return letter
+        if self._is_called_wrong(text):
+            return ""
         about_question = _about_this_question(text, self._announced(text), self._first(text))
         announced = list(about_question)
         last_line = [*self._last_line(text)]
@@ -295,23 +282,6 @@ class ChoiceExtraction(OptionNames):
             return False
         start, letters = max(announced)
         return letters != self._texts[line] and text.count("\n", start) == 1
-
-    def _judged(self, text: str) -> str:
-        """Return the only option that a text calls right, if it calls each other one wrong."""
-        labels = list(_JUDGED_LABEL.finditer(text))
-        if "".join(label[1] for label in labels) != self._letters:
-            return ""
-        right = []
-        for number, label in enumerate(labels):
-            next_start = labels[number + 1].start() if number + 1 < len(labels) else len(text)
-            judgement = text[label.end() : next_start].strip(" \n,;.")
-            is_wrong = _CALLED_WRONG.search(judgement) is not None
-            is_right = _CALLED_RIGHT.search(_CALLED_WRONG.sub("", judgement)) is not None
-            if is_wrong == is_right or "\n" in judgement:
-                return ""
-            if is_right:
-                right.append(label[1])
-        return right[0] if len(right) == 1 else ""
 
     def _announced(self, text: str) -> Iterator[tuple[int, str]]:
         """Yield the offsets and the letters of announcements ("" for what is not an option)."""
@@ -443,7 +413,8 @@ class ChoiceExtraction(OptionNames):
         start = text.rfind("\n") + 1
         label, colon, value = text[start:].rpartition(":")
         match = _LETTER.fullmatch(value.strip(" .。"))
-        if colon and match is not None and not _is_other_label(label.strip()):
+        is_other = _is_other_label(label.strip()) or is_sample(text, start + len(label))
+        if colon and match is not None and not is_other:
             letter = match[1].upper()
             yield start, letter if letter in self._letters else ""
 
@@ -467,6 +438,8 @@ class ChoiceExtraction(OptionNames):
         """Return the letters with which a reply begins, unless a later line begins with another."""
         match = _LETTER.match(text)
         if match is None or match[1] not in self._letters:
+            return ""
+        if self._lists_options(text):
             return ""
         closed = match[0].rstrip()[-1] != match[1] or _DELIMITER.match(text, match.end())
         if not closed and self._spelt(text, match.end() + 1)[0] != match[1]:

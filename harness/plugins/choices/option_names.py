@@ -18,6 +18,7 @@ from harness.scoring.conclusions import (
     is_quoted,
     is_remark,
     is_retracted,
+    is_sample,
     plain,
 )
 
@@ -67,7 +68,7 @@ KIND = (
 )
 _OF_A_KIND = re.compile(rf"\b(?:{KIND})s?(?:\s+(?:is|was)|\s*:)?\s+\Z", re.I)
 _INITIAL = re.compile(r"\.\s(?!(?:The|It|Its|This|That|Because|Since|As|In|A|An|I)\b)[A-Z][a-z]")
-_CAPITALISED = re.compile(r"\b[A-Z][\w.]*\s\Z")
+_CAPITALISED = re.compile(r"\b[A-Z][\w.]*[^\S\n]\Z")
 PREFERRED = re.compile(
     r"\s*(?:[.!;)\]。\uff01\uff1b]|\n|\Z|です|だ|(?:is|seems)\s+(?:better|best|right|correct|the)\b)"
 )
@@ -116,6 +117,22 @@ _CONTINUED = re.compile(r"[^\W_]|[.,:/^]\d|\s(?:hundred|thousand|million|billion
 _VERBS = (  # words that do not follow an article
     r"is|it\s+is|was|are|seems|fits|works|makes|and|or|nor|because|since|ist|wäre|stimmt|est|es|é|è|jest|är"
     r"|on|olmal\u0131|doğru|richtig|juist|correct|right|better"
+)
+
+_JUDGED_LABEL = re.compile(
+    r"(?:^|[\n,;。\uff0c]\s*)[\W_]{0,4}?(?:选项\s*)?([A-Z])"
+    r"(?=[.):,、]|\s*(?:选项|選項)|\s+[-\u2013—:]|\s*[正错錯])",
+    re.M,
+)
+_CALLED_RIGHT = re.compile(
+    r"[✅✓✔]|\b(?:correct|right|true|yes|richtig|vrai|correcto|correcta|verdadero|correto|corretto|vero"
+    r"|juist)\b|正确|正確|对|對|正しい",
+    re.I,
+)
+_CALLED_WRONG = re.compile(
+    rf"[{CROSSES}]|\b(?:incorrect|wrong|false|no|not\s+(?:correct|right|true)|falsch|faux|incorrecto|incorrecta"
+    r"|falso|incorreto|errado|sbagliato|onjuist|fout)\b|不正确|不正確|不对|不對|[错錯](?:误|誤)?|間違い|正しくない",
+    re.I,
 )
 
 
@@ -271,6 +288,37 @@ class OptionNames:
         outer = (mentions[0], mentions[-1])
         return letter if any(self._is_stated(text, mention) for mention in outer) else ""
 
+    def _judged(self, text: str) -> str:
+        """Return the only option that a text calls right, if it calls each other one wrong."""
+        labels = list(_JUDGED_LABEL.finditer(text))
+        if "".join(label[1] for label in labels) != self._letters:
+            return ""
+        right = []
+        for number, label in enumerate(labels):
+            next_start = labels[number + 1].start() if number + 1 < len(labels) else len(text)
+            judgement = text[label.end() : next_start].strip(" \n,;.")
+            is_wrong = _CALLED_WRONG.search(judgement) is not None
+            is_right = _CALLED_RIGHT.search(_CALLED_WRONG.sub("", judgement)) is not None
+            if is_wrong == is_right or "\n" in judgement:
+                return ""
+            if is_right:
+                right.append(label[1])
+        return right[0] if len(right) == 1 else ""
+
+    def _lists_options(self, text: str) -> bool:
+        """Return whether a text lists all options, in their order, and says something of each."""
+        labels = "".join(label[1] for label in _JUDGED_LABEL.finditer(text))
+        return len(labels) > 1 and labels == self._letters
+
+    def _is_called_wrong(self, text: str) -> bool:
+        """Return whether a text consists of a letter and a word such as "False"."""
+        letter = _JUDGED_LABEL.match(text)
+        if letter is None:
+            return False
+        verdict = text[letter.end() :].strip(" .:-)\n")
+        is_wrong = _CALLED_WRONG.fullmatch(verdict) is not None
+        return is_wrong and self._texts.get(bare_text(verdict)) != letter[1]
+
     def _is_stated(self, text: str, mention: Mention) -> bool:
         """Return whether the first or last sentence of a text states an option without doubt."""
         start = 0
@@ -279,6 +327,8 @@ class OptionNames:
         ending = _SENTENCE_END.search(text, mention.end)
         end = ending.end() if ending else len(text)
         if end - start > LONGEST_STATEMENT:
+            return False
+        if is_sample(text, mention.start):
             return False
         if is_quoted(text, mention.start) or is_retracted(text, mention.end):
             return False

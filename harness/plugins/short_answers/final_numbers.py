@@ -119,13 +119,29 @@ def _refuse_other_statements(text: str, first_digit: int, last_digit: int) -> No
     for ending in _SENTENCE_END.finditer(text, start, first_digit):
         start = ending.end()
     before = text[start:first_digit]
-    if _OF_NUMBER.search(before):
-        raise Unparseable("The last number of the answer is what a part is of.")
-    is_remarked = has_others and is_remark(text, first_digit, last_digit)
-    if is_remarked or _HYPOTHESIS.match(before) or _UNSOLVED.search(before):
+    if not is_repeated and _is_given(text, before, last_digit):
+        raise Unparseable("The last number of the answer is one that the question gives.")
+    if is_remark(text, first_digit, last_digit) or _HYPOTHESIS.match(before):
+        raise Unparseable("The last number of the answer belongs to no answer.")
+    if _UNSOLVED.search(before) or _UNSOLVED.search(text, last_digit):
+        raise Unparseable("The answer says that it is none.")
+    if not has_others and (_NOTHING.match(text) or _FORMERLY.search(before)):
         raise Unparseable("The last number of the answer belongs to no answer.")
     if _ASKED.match(text, last_digit):
         raise Unparseable("The answer ends with a question.")
+
+
+def _is_given(text: str, before: str, end: int) -> bool:
+    """Return whether a number is one that the reply refers to, such as "the 12 eggs" and "all 12".
+
+    Args:
+        text: The reply.
+        before: The sentence before the number.
+        end: The end of the number.
+    """
+    if _REFERRED_TO.search(before):
+        return True
+    return _DEFINITE.search(before) is not None and _WORD_AFTER.match(text, end) is not None
 
 
 # Where a reply states its final number
@@ -139,6 +155,13 @@ _BETWEEN_BOXES = re.compile(
     r"[^\w\n\\]*(?:\\[a-z]+\{ *)?(?:or|and|oder|und|ou|et|o|y|e)? *\}?[^\w\n\\]*"
     r"(?:\w *= *)?[^\w\n\\]*",
     re.I,
+)
+_OPERATORS = "\u00d7\u00b7*+\u00f7/\u2212-"
+_WORKING = re.compile(  # the calculation of a number, after it: 72 (8 * 9 = 72)
+    r"(?<![\d.,])(?P<result>\d++(?:[.,]\d++)*+)(?P<unit>[*_%$€£ ]*+(?:[^\W\d_]++[*_ ]*+){0,3}+)"
+    rf"\((?:(?:since|because|as)\s)?(?=[^()\n]{{0,100}}\d\s?[{_OPERATORS}]\s?[$€£]?\d)"
+    rf"[\d .,$€£%{_OPERATORS}]{{1,100}}"
+    r"(?:=\s*[$€£]?(?P<value>\d[\d.,]*(?<=\d))[^\d()\n=]*)?\)"
 )
 _CONFIDENCE = re.compile(
     r"(?<=[\d.)])[\s,;*(]{1,4}(?:with\s+|I['\u2019]?a?m\s+)?(?:about\s+|over\s+)?"
@@ -174,7 +197,7 @@ _NUMBER_IN_WORDS = re.compile(
     rf"\W*{_NUMBER_WORD}(?=\s*(?:[,;:.!—(]|-\s|\Z|(?:because|since|as)\b))", re.I
 )
 _ENDS_IN_WORDS = re.compile(  # as in "He had 15. So he has seven left.", after the last digit
-    r"(?:[.!?;,:\n。、\uff0c\uff1b\uff1a*]|\bso\b)[^.!?;,\n。、\uff0c\d]{0,60}?(?<!\w)"
+    r"(?:[.!?;,:\n。、\uff0c\uff1b\uff1a*]|\b(?:so|leaving|end(?:s|ed)?\s+up\s+with)\b)[^.!?;,\n。、\uff0c\d]{0,60}?(?<!\w)"
     rf"(?:(?!one\b){_NUMBER_WORD}(?!-?\w)|none\s+(?:is|are|was|were|of\s+them)\b"
     r"|nothing\s+(?:is\s+|was\s+)?(?:left|remain\w*)|no\s+\w+\s+(?:(?:is|are|was|were)\s+)?(?:left|remain\w*)"
     r"|null|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|elf|zwölf"
@@ -187,18 +210,31 @@ _ENDS_IN_WORDS = re.compile(  # as in "He had 15. So he has seven left.", after 
 )
 _PART_IN_WORDS = rf"(?:{_NUMBER_WORD}|none|nothing|nobody|no\s+one)"
 _BEGINS_IN_WORDS = re.compile(rf"\W*{_PART_IN_WORDS}(?=\s*[.!:(\u2014])", re.I)
-_OF_NUMBER = re.compile(  # before a number: seven of the 12, seven left from the original 12
-    rf"\b{_PART_IN_WORDS}\s+(?:of|out\s+of)\s+(?:(?:the|these|those|his|her|its|their|our|my|your|all)\s+){{0,2}}\W*\Z"
-    rf"|\b{_PART_IN_WORDS}\s[^.!?;\d]{{0,60}}\b(?:from|of)\s+(?:the|his|her|its|their)\s+original\s+\W*\Z",
+_REFERRED_TO = re.compile(  # before a number that the question gives: all 12, seven of the 12
+    rf"(?:\b(?:all|out\s+of|as\s+many\s+as|than)|\b{_PART_IN_WORDS}\s+of)\s+\W*\Z"
+    r"|\b(?:the|these|those|his|her|its|their|our|my|your)(?:\s+(?:original|remaining|other))?\s+\Z",
     re.I,
 )
+_DEFINITE = re.compile(
+    r"\b(?:die|der|den|dieser?|alle[rn]?|les|des|ces"
+    r"|los|las|estos|sus|os|dos|das|gli|dei|delle|degli|из|этих|всех)"
+    r"\s+\Z",
+    re.I,
+)
+_WORD_AFTER = re.compile(r"[^\S\n]+[*_]{0,2}[^\W\d_]{2}")
+_NOTHING = re.compile(  # the beginning of a reply that gives no number
+    r"\W*(?:unknown|unclear|undefined|n/a|none|nothing(?!\s+(?:but|more|less))|impossible|insufficient|can\s?not|can['\u2019]t"
+    r"|no(?=\s+[a-z]+\s+(?:is|are|was|were|left|remain)\b))\b",
+    re.I,
+)
+_FORMERLY = re.compile(r"\b(?:originally|initially|used\s+to)\b", re.I)
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|[\n。\uff01\uff1f।؟]")
 _HYPOTHESIS = re.compile(
     r"\W*(?:if|had|were|assuming|suppos(?:e|ing))\b[^\n]*\b(?:would|might|could)\s", re.I
 )
 _UNSOLVED = re.compile(
-    r"\b(?:can\s?not|can['\u2019]?t|could\s?n['\u2019]t|(?:am|was)\s+(?:not\s+able|unable)\s+to)\s+"
-    r"(?:\w+\s+)?(?:solve|answer|help|determine|tell|say|calculate|compute|know)\b"
+    r"\b(?:can\s?not|can['\u2019]?t|could\s?n['\u2019]t|(?:am|was|['\u2019]m)\s+(?:not\s+able|unable)\s+to)\s+"
+    r"(?:\w+\s+)?(?:be\s+)?(?:solved?|answer(?:ed)?|help|determined?|tell|say|calculated?|computed?|know|continue)\b"
     r"|\b(?:not\s+enough|insufficient|missing)\s+(?:information|data|details)"
     r"|\b(?:do\s+not|don['\u2019]t)\s+know\b|\bit\s+is\s+(?:unclear|unknown|impossible)\b"
     r"|\b(?:answer|result|total|number|value)\s+(?:(?:is|was)(?:n['\u2019]t|\s+not)\s+(?:given|stated|known|provided)"
@@ -207,7 +243,7 @@ _UNSOLVED = re.compile(
     r"|\b(?:I|we)(?:['\u2019]d|\s+would)?\s+need\s+(?:to\s+know|the\s+(?:value|number|length|speed|price)|more)\b",
     re.I,
 )
-_ASKED = re.compile(r"[^.!?\n]*\?\W*\Z")
+_ASKED = re.compile(r"[^.!?\n]*\?\W*(?:(?:no|nope|not\b[^.!?\n]*|nein|non)\W*)?\Z", re.I)
 _SHORT = re.compile(r"[^\w\n]*(?:[^\W\d]|[^\W\d\s][^\s\d]*(?:\s+[^\s\d]+)?)[^\w\n]*")
 _WITHOUT_SPACES = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff\u0e00-\u0e7f]")
 _IN_DIGITS_TOO = re.compile(  # after a statement in words: seventy (72), B. 72
@@ -234,7 +270,7 @@ _REMARK = re.compile(  # the beginning of a remark, which continues to the end o
     r"|calculation|breakdown|sources?|references?|confidence|certainty|probability|erklärung|explication"
     r"|explicación|解释|説明|설명|(?:\w+\s+)?(?:tips?|takeaway|fun\s+fact|reminder|formula)|(?P<check>(?:double[\s-]?)?check|verif\w*|v[eé]rification|notes?"
     r"|prob[ea]|comprobación|проверка|验证|驗證|验算|驗算|検算|검산))\b[\w ]{0,20}(?::|\n)"
-    r"|here\s+(?:is|are)\b|(?:please\s+)?note\s+that\b"
+    r"|(?P<method>here,|(?:I|we)\s+used\b)|here\s+(?:is|are)\b|(?:please\s+)?note\s+that\b"
     r"|(?:let\s+me|to|we\s+can|let['\u2019]?s)\s+(?:double[\s-]?)?(?:check|verify)\b))",
     re.I | re.M,
 )
@@ -260,6 +296,11 @@ _WITH_REASON = re.compile(  # 38 legs, since 28 + 10 = 38
     r"(?!.*\b(?:so|thus|hence|therefore|but|however|wait|no|not)\b)[^?\n]*=",
     re.I,
 )
+_WITH_OTHER = re.compile(  # 84, not 48; 30 for each of the 4 friends
+    r"(?P<number>\W{0,4}\d[\d.,]*(?<=\d)(?:[^\S\n][^\W\d_]+){0,2}?),?\s+"
+    r"(?:not|instead\s+of|rather\s+than|for\s+each\s+of\s+the|per\s+\w+\s+for\s+the)\s+\W?\d[\d.,]*(?:\s+[^\W\d_]+)?\W*\Z",
+    re.I,
+)
 _NAMED_END = re.compile(  # an equation that names what it computes: y = 10 - 4 = 6
     rf"(?:[,;:!?.\n]\s|\b(?:so|then|get|and)\s)\W{{0,6}}{NAME}\s?="
     r"(?:[^,;:!?.\n]|\.(?=\d))*\.?\W*\Z"
@@ -268,9 +309,9 @@ _SEVERAL_EQUATIONS = re.compile(
     r"=[^=,;]{0,40}\d[^=]{0,40}(?:[,;]|\\quad|\b(?:and|or)\b)[^=]{0,40}="
 )
 _OPENING_NUMBER = re.compile(  # 8, and below it "Explanation: …"
-    r"\s*+[^\w\n]*+\d[\d.,]*+[^\w\n]*(?:[^\W\d_]+[^\w\n]*)?\n\s*\n"
+    r"\s*+(?:[*_#]*(?:result|total)[*_]*:)?[^\w\n]*+\d[\d.,]*+[^\w\n]*(?:[^\W\d_]+[^\w\n]*)?\n\s*\n"
     r"(?=[#*_>\- ]{0,8}(?:explanation|reason(?:ing)?|rationale|erklärung|begründung|explication"
-    r"|explicación|解释|説明|설명)[*_]{0,2}[ ]?[:\uff1a\n])",
+    r"|explicación|解释|説明|설명)[*_]{0,2}[ ]?[:\uff1a\n]|(?:this|that)\s+is\s+because\b)",
     re.I,
 )
 _ALONE = re.compile(  # a number on a line of its own, before a check
@@ -301,6 +342,7 @@ def _conclusion(text: str) -> _Conclusion:
             alternatives.
     """
     text = _without_footer(_without_footer(_CONFIDENCE.sub("", text)))
+    text = _WORKING.sub(_without_working, text)
     plain_text = unmarked(text)
     announcements = _announcements(plain_text)
     in_words = [match for match in announcements if _is_in_words(match)]
@@ -330,11 +372,16 @@ def _conclusion(text: str) -> _Conclusion:
         is_proof = match["proof"] is not None and not (match["insertion"] and is_named)
         if is_proof and len(remarks) < MOST_PROOFS and _is_verified(text, match):
             return _Conclusion(text, match.start(), (), is_announced=False)
-        if is_proof or match["check"] or announcements:
+        if is_proof or match["check"] or match["method"] or announcements:
             remarks.append(match.start())
     rivals = _rivals(text, remarks[-1] if remarks else len(text))
     text = without_list_marks(text)
     return _Conclusion(text, len(text), rivals, is_announced=False, calculation=text)
+
+
+def _without_working(match: re.Match[str]) -> str:
+    is_its_result = match["value"] in (None, match["result"])
+    return match["result"] + match["unit"] if is_its_result else match[0]
 
 
 def _is_verified(text: str, proof: re.Match[str]) -> bool:
@@ -374,7 +421,7 @@ def _announced(text: str, announcement: re.Match[str]) -> _Conclusion:
     plain_text = announcement.string
     end = announcement.end()
     stated = announcement["stated"]
-    reason = _WITH_REASON.match(stated)
+    reason = _WITH_REASON.match(stated) or _WITH_OTHER.match(stated)
     if reason is not None:
         stated = reason["number"]
     remark = _REMARK.search(plain_text, end)
@@ -460,6 +507,12 @@ _TOTAL_LINE = re.compile(  # Total: 72
 _BOLD_TAG = re.compile(r"__|</?(?:b|strong)>", re.I)
 
 
+def _last_total(text: str) -> list[re.Match[str]]:
+    """Return the last line such as "Total: 72", unless the text then calculates with its number."""
+    totals = list(_TOTAL_LINE.finditer(text))[-1:]
+    return [match for match in totals if match[1].strip("$") not in text[match.end() :]]
+
+
 def _rivals(text: str, remark: int) -> list[str]:
     """Return what a reader may take for the answer of a text that does not announce a number.
 
@@ -474,7 +527,7 @@ def _rivals(text: str, remark: int) -> list[str]:
         _BEFORE_PARENTHESES.search(end),
         _IS_THE_ANSWER.search(end),
         _BEFORE_ASIDE.search(end),
-        *list(_TOTAL_LINE.finditer(text))[-1:],
+        *_last_total(text),
     ]
     if remark < len(text) and "\n\n" not in text[remark:].strip():  # it ends the text
         searches.append(_BEFORE_CHECK.search(text[:remark][-LONGEST_END:]))

@@ -13,7 +13,13 @@ import re
 from typing import Any, NamedTuple
 
 from harness.errors import Unparseable
-from harness.scoring.conclusions import is_denied, is_retracted
+from harness.scoring.conclusions import (
+    is_denied,
+    is_remark,
+    is_retracted,
+    is_sample,
+    undecided,
+)
 from harness.scoring.patterns import Take
 
 MOST_BROKEN_OBJECTS = 1_000
@@ -80,6 +86,8 @@ def final_object(text: str, take: Take = "last") -> JsonObject:
         is_retracted(text, chosen.end) or is_denied(text, chosen.start, chosen.end)
     ):
         raise Unparseable("The answer denies its last JSON object, or takes it back.")
+    if take == "last" and _is_no_answer(text, chosen):
+        raise Unparseable("The answer's last JSON object is no answer of its own.")
     if take == "last" and _JSON_FENCE.search(text, chosen.end):
         raise Unparseable("The last JSON block contains no object.")
     if take == "last" and not _is_final(text, objects):
@@ -91,6 +99,13 @@ def final_object(text: str, take: Take = "last") -> JsonObject:
         if _JOINED.fullmatch(between) and not is_list and left.value != right.value:
             raise Unparseable("The answer contains several JSON objects in a row.")
     return chosen
+
+
+def _is_no_answer(text: str, last: JsonObject) -> bool:
+    """Return whether an object is an example or a format, or is followed by "I don't know."."""
+    if is_sample(text, last.start, last.end) or is_remark(text, last.start, last.start):
+        return True
+    return bool(undecided(text[last.end :]))
 
 
 def _is_final(text: str, objects: list[JsonObject]) -> bool:
@@ -110,6 +125,8 @@ def _is_final(text: str, objects: list[JsonObject]) -> bool:
             return False
         introduction = _FENCE_LINE.sub("", before).strip(_MARKS)
     if not _WORD.search(introduction):
+        return True
+    if not is_inline and is_retracted(text[: last.start], earlier[-1].end):
         return True
     sentence = _SENTENCE_END.split(introduction.rpartition("\n")[2].rstrip(_MARKS + ":.\uff1a。"))[
         -1

@@ -353,7 +353,7 @@ _WORDS_BEFORE = (
     r"|(?:plus|moins|más|menos|mais)[ ]de|больше|меньше|более|менее"
     r"|hälfte[ ]von|mitad[ ]de|moitié[ ]de|metade[ ]de|metà[ ]di"
     r"|không[ ]phải[ ]là|s\u0131f\u0131r\u0131n[ ]alt\u0131nda|"
-    r"(?:hundred|thousand|million)(?:[ ]and)?)(?:\b|(?<=\}))"
+    r"(?:hundred|thousand|million)(?:[ ]and)?(?![ ]\())(?:\b|(?<=\}))"
 )
 
 _SIGN = r"[-+\u2013\u2212]"

@@ -241,6 +241,14 @@ def test_a_verdict_that_the_judge_quotes_is_none(introduction: str) -> None:
     assert chosen_in(Reply(own, "stop"), {"yes": 1, "no": 0}) == "no"
 
 
+def test_a_line_that_shows_the_format_names_no_choice() -> None:
+    choices = {"fully": 1, "partly": 0}
+    text = "I can't judge this. The format would be:\nVerdict: fully"
+    assert chosen_in(Reply(text, "stop"), choices) is None
+    text = "Here is my verdict in the requested format:\nVerdict: fully"
+    assert chosen_in(Reply(text, "stop"), choices) == "fully"
+
+
 @pytest.mark.parametrize(
     ("text", "choice"),
     [

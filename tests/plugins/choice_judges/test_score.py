@@ -414,6 +414,29 @@ def test_a_repeated_scale_is_no_score_and_a_score_of_a_part_decides_nothing(
 
 
 @pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        (
+            "I cannot rate this text. In the requested format, that would be: "
+            "the coherency score is 8.",
+            None,
+        ),
+        (
+            "As it stands, the coherency score is 4. "
+            "If the last sentence were removed, the coherency score is 9.",
+            None,
+        ),
+        ("If I consider the grammar, the coherency score is 8.", 8),
+        ("In the format that you asked for, the coherency score is 8.", 8),
+    ],
+)
+def test_a_score_in_a_format_or_under_a_condition_is_no_verdict(
+    text: str, number: float | None
+) -> None:
+    assert built().read(replies(text)[0]) == number
+
+
+@pytest.mark.parametrize(
     "later",
     [
         "However, 5 seems fairer.",

@@ -1039,3 +1039,43 @@ def test_an_announcement_that_may_be_anothers_never_wins(remark: str) -> None:
 )
 def test_an_answer_for_another_time_is_replaced(reply: str) -> None:
     assert ChoiceExtraction(CHOICES).read(reply) == "B"
+
+
+PLACES = ["Etna", "Rhine", "Sahara", "Alps"]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "A. False\nB. True\nC. False\nD. False",
+        "A. Falsch\nB. Richtig\nC. Falsch\nD. Falsch",
+        "A. Faux\nB. Vrai\nC. Faux\nD. Faux",
+        "A. False; B. True; C. False; D. False",
+    ],
+)
+def test_the_only_option_called_right_is_chosen(reply: str) -> None:
+    assert ChoiceExtraction(PLACES).read(reply) == "B"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "A. Volcano\nB. River\nC. Desert\nD. Mountains",
+        "A. Volcano, B. River, C. Desert, D. Mountains",
+        "A. Unlikely\nB. Certain\nC. Unlikely\nD. Unlikely",
+        "A. False\nB. True",
+        "A. False",
+        "I can't help with that, but the format would be: Answer: B",
+        "There's no question here. Please send it, and I'll reply with e.g. \"Answer: B\".",
+        "Please share the question, and I'll answer in the form: Answer: B",
+    ],
+)
+def test_a_description_of_options_or_a_format_is_no_choice(reply: str) -> None:
+    with pytest.raises(Unparseable):
+        ChoiceExtraction(PLACES).read(reply)
+
+
+def test_an_option_may_be_named_false() -> None:
+    assert ChoiceExtraction(["False", "True"]).read("A. False") == "A"
+    assert ChoiceExtraction(PLACES).read("Here is my answer in the requested form: B") == "B"
+    assert ChoiceExtraction(["go", "went"]).read("The correct form is B.") == "B"

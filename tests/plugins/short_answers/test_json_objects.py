@@ -155,6 +155,44 @@ def test_the_last_object_after_a_known_introduction_is_final(introduction: str) 
 
 
 @pytest.mark.parametrize(
+    "reply",
+    [
+        "Please share the text, and I'll reply in this format:\n\n```json\n{}\n```",
+        "The required format is {}. I cannot determine the sentiment of this text.",
+        "I can't answer this, but here is an example of the format:\n\n```json\n{}\n```",
+        "For example, I could answer {}",
+        "Once you provide it, my output will look like this:\n\n{}",
+        "Example: {}\n\nI don't know the answer.",
+        "Input: {}\n\nThe capital is Bergen.",
+        "Your previous answer was {}.",
+        "You gave this example:\n```json\n{}\n```\nWhat is your question?",
+        "```json\n{}\n```\nis the example from your prompt. I need the question.",
+        "If x were 7, I'd answer {}. But x is 8.",
+    ],
+)
+def test_an_example_or_a_format_is_no_answer(reply: str) -> None:
+    with pytest.raises(Unparseable):
+        json_object(reply.replace("{}", '{"answer": "Oslo"}'))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Here is my answer in the requested format:\n\n```json\n{}\n```",
+        "Here is the JSON you asked for:\n{}",
+        "My answer in the required format is: {}",
+        "I would say: {}",
+        "I will go with {}",
+        "The review is not bad.\n\n{}",
+        "The schema is clear.\n{}",
+        '{"answer": "Bergen"}\n\nWait, that\'s wrong: Bergen is no capital.\n\n{}',
+    ],
+)
+def test_an_introduced_object_is_the_answer(reply: str) -> None:
+    assert json_object(reply.replace("{}", '{"answer": "Oslo"}')) == {"answer": "Oslo"}
+
+
+@pytest.mark.parametrize(
     "introduction",
     [
         'Here is the result in the format {"label": "..."} that you asked for:\n\n',

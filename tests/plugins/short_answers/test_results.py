@@ -219,3 +219,111 @@ def test_the_number_of_a_natural_reply_is_read(reply: str) -> None:
 def test_a_number_that_may_be_no_result_is_not_read(reply: str) -> None:
     with pytest.raises(Unparseable):
         read_number(reply, "last")
+
+
+BESIDE_THE_ANSWER = [  # the last number is a total, a rest or a scale beside another number
+    "30 students are absent out of a total of 150.",
+    "So 30 students are absent out of a total of 150.",
+    "30 of the total of 150 students are absent.",
+    "40 - 35 = 5, so she needs 5 more stickers to have 40 in total.",
+    "He must work 5 more hours, for a total of 40.",
+    "She has 35 stickers and needs 5 more for a total of 40.",
+    "You should add 5 mL so that the total volume is 40 mL.",
+    "Add 5 mL so the volume is 40 mL.",
+    "He needs 7 days to read the remaining 210 pages.",
+    "He needs 7 days for the 210 remaining pages.",
+    "She walks 12 km in total at 4 km/h.",
+    "The map distance is 8 cm, with 1 cm = 5 km.",
+    "The distance on the map is 8 cm at a scale of 1 cm = 5 km.",
+    "You need 5 coins, where 1 coin = 20 cents.",
+    "Each of them gets $20 from the total of $100.",
+    "Each friend owes $23, half of the total $46.",
+    "20 ÷ 3 = 6 remainder 2. Each child gets 6 candies, with 2 left over.",
+    "**Each child gets 6 candies, with 2 left over.**",
+    "They can fill 7 boxes and have 3 eggs left.",
+    "You can buy 4 tickets and will have $2 left.",
+    "Jeder bekommt 6 Bonbons, und 2 bleiben übrig.",
+    "Chacun reçoit 6 bonbons, et il en reste 2.",
+    "每人分6颗，还剩2颗。",
+    "Er braucht noch 5 Sticker, um insgesamt 40 zu haben.",
+    "Il lui faut encore 5 images pour en avoir 40 au total.",
+    "Le faltan 5 cromos para tener 40 en total.",
+    "Faltam 5 figurinhas para completar um total de 40.",
+    "Ему нужно ещё 5 наклеек, чтобы всего было 40.",
+    "他答对了36题，一共40题。",
+    "あと5枚で合計40枚になります。",
+    "**$64**\n\n✅ 64 / 0.8 = 80",
+    "He pays $64.\n\nI used the fact that 20% of 80 is 16.",
+    "80 − 16 = 64. He pays $64.\n\nHere, 20% of $80 is $16.",
+]
+
+
+@pytest.mark.parametrize("reply", BESIDE_THE_ANSWER)
+def test_a_total_a_rest_or_a_scale_beside_another_number_is_no_result(reply: str) -> None:
+    with pytest.raises(Unparseable):
+        read_number(reply, "last")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "I'm unable to calculate this, as the cost of the 12 eggs was not provided.",
+        "The problem does not state the price of the 12 eggs.",
+        "It's not possible to determine the cost of the 12 eggs.",
+        "Cannot be determined (12 eggs, no price).",
+        "N/A (12 eggs, price unknown)",
+        "Let's say there are 12 eggs. I can't continue without the price.",
+        "She has six eggs left out of 12.",
+        "There are none left, since all 12 broke.",
+        "She started with 12 and ended up with six.",
+        "She doesn't have any of her 12 eggs left.",
+        "Half of the 12 eggs are left.",
+        "I don't think it's 12.",
+        "It would be 12 if none had broken.",
+        "12 is too many.",
+        "12 in total? No.",
+        "Originally, there were 12.",
+        "Es fehlt der Preis der 12 Eier.",
+        "Il manque le prix des 12 œufs, on ne peut donc pas répondre.",
+        "No se puede resolver porque falta el precio de los 12 huevos.",
+        "Please share it, and I'll answer in the form: Answer: 12",
+    ],
+)
+def test_the_only_number_is_no_answer_if_the_question_gives_it(reply: str) -> None:
+    with pytest.raises(Unparseable):
+        read_number(reply, "last")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Answer: 72 (since 8 × 9 = 72).",
+        "**Answer: 72** (8 × 9 = 72)",
+        "There are 72 chairs (8 × 9).",
+        "The answer is 72, not 27.",
+        "The answer is $72 for each of the 4 friends.",
+        "The answer is seventy hundred (72).",
+        "Result: 72\n\nExplanation: we multiply 8 by 9.",
+        "72\n\nThis is because there are 8 rows of 9 chairs.",
+        "(70 + 72 + 74) / 3 = 216 / 3 = 72",
+        "Total = 144\nCount = 2\nAverage = 144/2 = 72",
+        "log₂(64) = 72",
+        "After the 20% discount, the jacket costs $72.",
+        "So, after 3 weeks, Sam will have saved $72.",
+        "Thus, each of the 4 friends should pay $72.",
+        "The 3 shirts cost $72 altogether.",
+        "We multiply 8 by 9 to get 72.",
+        "The car travels 8 × 9 = **72 km**.\n\n✅ The car travels **72 km**.",
+        "The total is $72.\n\n**Step-by-step:**\n1. Pens: 3 × $2 = $6\n2. Books: 2 × $33 = $66\n"
+        "3. Total: $6 + $66 = $72",
+        "She sold 48 in April and 24 in May, for a total of 72.",
+        "Maria has 60 stickers and buys 12 more, for a total of 72.",
+        "She buys 9 pens at $8 each for a total of $72.",
+        "In 3 years, she will be 72.",
+        "Nobody else came, so there were 72 guests.",
+        "She gave away 8 marbles and has 72 left.",
+        "He spent $28, so he has $72 left.",
+    ],
+)
+def test_a_stated_number_is_read_beside_what_the_question_gives(reply: str) -> None:
+    assert read_number(reply, "last") == 72

@@ -18,7 +18,12 @@ from harness.errors import ConfigError, Unparseable
 from harness.plugins.benchmarks.followbench.task import FollowBenchTask
 from harness.ports import Task
 from harness.records import Instance, Question, Reply, Request, Score
-from harness.scoring.conclusions import has_other_answer, is_quoted, is_reconsidered
+from harness.scoring.conclusions import (
+    has_other_answer,
+    is_quoted,
+    is_reconsidered,
+    is_sample,
+)
 from harness.scoring.judges import PublishedJudge
 from harness.scoring.quotations import unquoted
 
@@ -159,7 +164,9 @@ def verdicts(reply: str, level: int) -> list[bool] | None:
     start = last_list.start()
     stop = last_list.end()
     last = _words(last_list[1])
-    if is_quoted(end, start) or is_reconsidered(end, stop) or has_other_answer(end, stop, ""):
+    if is_sample(end, start) or is_quoted(end, start):
+        return None
+    if is_reconsidered(end, stop) or has_other_answer(end, stop, ""):
         return None
     if _OTHER_LIST.search(end, stop) or _OPEN_LIST.search(end, stop):
         return None

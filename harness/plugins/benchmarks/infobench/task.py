@@ -257,6 +257,12 @@ _NEITHER = re.compile(
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(r"[.,;:!?\n\u2013—]|\b(?:so|hence|therefore|thus)\b", re.IGNORECASE)
+LONGEST_END = 300  # characters of the end of a reply in which a condition is looked for
+_NO_VERDICT = re.compile(  # the end of a reply that is a condition, a question or a request
+    r"\b(?:yes|no)\W{1,4}(?:or|and)\W{1,4}(?:yes|no)\W*\Z|\bto\s+(?:say|answer|reply(?:\s+with)?)\W+(?:yes|no)\W*\Z"
+    r"|\b(?:if|unless|otherwise|whether)\b[^.!?\n]*\W*\Z",
+    re.I,
+)
 _MARKS = " \t\r\n.,;:!?\u2013—*_`'\"()[]"
 _NEGATED = frozenset({"not", "n't", "t", "no", "neither", "nor", "than", "of"})
 
@@ -284,6 +290,8 @@ def verdict(text: str) -> bool | None:
         last_clause = _CLAUSE.split(text.rstrip(_MARKS))[-1]
         words = _WORD.findall(last_clause.lower())
         if not words or _NEGATED.intersection(words[:-1]):
+            return None
+        if _NO_VERDICT.search(text[-LONGEST_END:]):
             return None
         return _SAID.get(words[-1])
     last_offset, last_verdict = verdicts[-1]

@@ -235,3 +235,8 @@ def test_instances_of_the_builtin_set_have_prompts() -> None:
     asked = [one for one in INSTANCES.values() if built().questions(one, "x")]
     assert len(asked) == 20
     assert all(isinstance(one, Instance) for one in asked)
+
+
+def test_a_list_that_shows_the_format_is_no_verdict() -> None:
+    assert verdicts("I cannot see it. The format would be: ['YES', 'NO']", 2) is None
+    assert verdicts("Here is the list in the requested format: ['YES', 'NO']", 2) == [True, False]

@@ -223,3 +223,22 @@ def test_other_tasks_and_options_are_refused() -> None:
     for options in ({"parser": "strict"}, {"max_tokens": 0}):
         with pytest.raises(ConfigError):
             built(**options)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Please provide the text, and I'll answer YES or NO.",
+        "Sorry, there is no text. Should I answer YES or NO?",
+        "The possible answers are YES and NO.",
+        "I need the text to say YES.",
+        "If the blank line counts, YES. Otherwise, NO.",
+    ],
+)
+def test_a_request_or_a_condition_is_no_verdict(reply: str) -> None:
+    assert verdict(reply) is None
+
+
+@pytest.mark.parametrize("reply", ["The text is fine, so YES", "I would say YES", "Nothing: YES"])
+def test_a_verdict_at_the_end_is_read(reply: str) -> None:
+    assert verdict(reply) is True
