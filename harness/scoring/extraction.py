@@ -29,10 +29,9 @@ from harness.scoring.conclusions import (
     is_own,
     is_remark,
     is_superseded,
-    is_taken_back,
     without_struck_out,
 )
-from harness.scoring.later_answers import states_another
+from harness.scoring.later_answers import is_taken_back, states_another
 from harness.scoring.patterns import Pattern, PatternTooSlow, Take, around_group
 from harness.wording import truncated
 
