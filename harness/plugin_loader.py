@@ -339,6 +339,8 @@ class Kind:
         if self.name == "backends" and key in PARAMETERS:
             right_key = key if key == "seed" else f"decoding.{key}"
             remedy = f"Did you mean {right_key!r}? It is not a key of the model."
+        if self.name == "tasks" and key == "feedback":
+            remedy = "Write rounds.feedback, which words the feedback of any task."
         if f"{name}.{key}" in _removed():
             remedy = "It is gone: remove it (CHANGELOG.md)."
         return ConfigError(f"The {self.title} {name!r} has no option {key!r}.", remedy)

@@ -28,3 +28,16 @@ def test_a_shipped_run_file_is_valid(file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_a_shipped_run_file_says_what_it_is_for_and_what_it_needs(file: Path) -> None:
     assert file.read_text().startswith("# ")
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_variants_with_feedback_have_as_many_independent_answers_beside_them(file: Path) -> None:
+    runs = load(file)
+    rounds = {run.rounds.max for run in runs.values()}
+    if len(rounds) == 1:  # feedback is not what the variants are compared by
+        return
+    controls = set()
+    for run in runs.values():
+        if run.rounds.max == 1 and run.decoding.temperature != 0:
+            controls.add(run.measure)
+    assert {f"pass@{most}" for most in rounds if most > 1} <= controls

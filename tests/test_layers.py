@@ -14,11 +14,10 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 
 class Module(NamedTuple):
-    """The absolute names that a module imports, lazily or not, its public classes, and its size."""
+    """The absolute names that a module imports, lazily or not, and its public classes."""
 
     imports: list[str]
     classes: list[str]
-    size: int  # in nodes of the syntax tree, without operators and contexts
 
 
 @cache
@@ -30,16 +29,11 @@ def modules() -> dict[Path, Module]:
     return {path.relative_to(ROOT): read(path) for path in FILES}
 
 
-SIGNS = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
-
-
 def read(path: Path) -> Module:
     tree = ast.parse(path.read_text())
     classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
     public = [name for name in classes if not name.startswith("_")]
-    nodes = [*ast.walk(tree)]
-    size = sum(not isinstance(node, SIGNS) for node in nodes)
-    return Module([*imports(nodes)], public, size)
+    return Module([*imports(ast.walk(tree))], public)
 
 
 def imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -73,15 +67,6 @@ def test_environment_is_read_in_one_module() -> None:
         if any(name in path.read_text() for name in ("os.environ", "os.getenv", "environ["))
     }
     assert readers <= {"config/settings.py"}
-
-
-def test_a_module_holds_one_concept() -> None:
-    """A module of over 2,500 nodes of its syntax tree holds two. Lines are free."""
-    large = {str(path) for path, module in modules().items() if module.size > 2_500}
-    assert large <= {
-        "plugins/gate/gate.py",
-        "tasks/rows_task.py",
-    }
 
 
 def test_no_two_public_classes_share_a_name() -> None:

@@ -21,7 +21,7 @@ from harness.backends import _responses
 from harness.config.settings import (
     RECORDED_KEY,
     certificates_error,
-    check_proxies,
+    check_network,
     shown_url,
     url_keys,
 )
@@ -101,7 +101,7 @@ class HttpClient:
         on_allowances: _responses.OnAllowances | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        check_proxies()
+        check_network()
         self.url = _checked(url)
         self.base, _, query = self.url.partition("?")
         self.query = dict(parse_qsl(query))

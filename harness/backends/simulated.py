@@ -22,7 +22,8 @@ class SimulatedBackend(Backend):
 
     Args:
         accuracy: Probability that the first answer is correct.
-        gain: Share of the remaining wrong answers that each round of feedback corrects.
+        gain: Share by which each round of feedback lowers the probability of a wrong answer. Each
+            round is a new draw: with a gain of 0, it is as often correct as the first answer.
         latency_s: Mean latency in seconds (exponentially distributed).
         habit: A text given as the answer whatever the question, such as the letter of an option.
         habit_share: Probability of answering with this text.

@@ -173,10 +173,21 @@ def carry_out(
 
 
 def _say_warnings(jobs: Iterable[Job]) -> None:
-    """Warn about ignored base URLs, and about unsuitable prompts and checks."""
+    """Warn about ignored base URLs, repeated samples, and unsuitable prompts and checks."""
+    jobs = list(jobs)
     warnings = [warning for job in jobs for warning in ignored_urls(job.models)]
     for warning in dict.fromkeys(warnings):
         say(warning, "yellow")
+    greedy = [job for job in jobs if job.repeats_samples]
+    if greedy:
+        names = ", ".join(job.folder.name for job in greedy)
+        k = max(job.run.samples for job in greedy)
+        say(
+            f"{names}: samples: {k:,} at temperature 0. A model then gives (nearly) the same "
+            f"answer each time: further samples cost calls, but are no further tries, and pass@{k} "
+            "is no measure of asking again. Set decoding.temperature above 0.",
+            "yellow",
+        )
     faults = [fault for job in jobs for fault in job.task.prompt_errors()]
     for fault in dict.fromkeys(faults):
         say(f"Check the task: {fault}", "yellow")
@@ -272,6 +283,12 @@ def _say_ended(execution: Execution, result: Result, command: str, display: Disp
         say(f"To retry them: {command}")
     elif tally.failed_judgements:  # the run's notice reported them
         say(f"To retry the failed judgements: {command}")
+    elif tally.expected == 0 and job.is_application and not job.rescore:
+        change = "change model.version and " if job.model.caching == "shared" else ""
+        say(
+            f"{name}: nothing was asked, because all answers of your application are recorded. If "
+            f"it, or a file that it reads, has changed, {change}ask again: {command} --fresh"
+        )
     lost = job.folder.progress()[0] and not metrics.complete  # the metrics' warning reported it
     return int(bool(failed or tally.failed_judgements) or lost or _mostly_undecided(job, metrics))
 

@@ -285,6 +285,14 @@ class RoundsSection(Section):
 
     max: Annotated[Count, Field(le=MOST_ROUNDS)] = 1  # answers per sample
     stop_on_pass: bool = True  # whether a sample ends at its first answer that passes
+    feedback: Annotated[str, Field(min_length=1)] | None = None  # template; None: the task's own
+
+    @model_serializer(mode="wrap")
+    def _as_recorded(self, write: SerializerFunctionWrapHandler) -> Any:
+        tree = write(self)
+        if self.feedback is None:  # as in files older than the key
+            del tree["feedback"]
+        return tree
 
 
 class LimitsSection(Section):

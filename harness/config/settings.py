@@ -167,11 +167,19 @@ _PROXY = re.compile(
 )
 
 
-def check_proxies() -> None:
-    """Raise ConfigError if a proxy in the environment is malformed, without showing its password.
+def check_network() -> None:
+    """Raise ConfigError if a variable of the environment that HTTP libraries read is malformed.
 
-    HTTP libraries would quote a password with a slash as the port.
+    The message never shows a proxy's password. HTTP libraries would quote one with a slash as the
+    port, and end with a traceback if the file for TLS keys cannot be written.
     """
+    key_log = environment("SSLKEYLOGFILE")
+    if key_log:
+        try:
+            Path(key_log).open("ab").close()
+        except OSError:
+            problem = "The environment variable SSLKEYLOGFILE names a file that cannot be written."
+            raise ConfigError(problem, "Name another file, or unset it.") from None
     for variable, value in os.environ.items():
         if variable.upper() not in PROXIES or not value:
             continue

@@ -24,6 +24,7 @@ from harness.config.settings import Settings
 from harness.engine.resolving import build_task
 from harness.errors import CallError, ConfigError, RequestRejected, Unparseable
 from harness.ports import Task, overrides
+from harness.prompts import Template
 from harness.records import (
     CONSTRAINT_REFUSED,
     LARGEST,
@@ -145,6 +146,27 @@ def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, assessment:
     if outcome == "ok" or (outcome == "truncated" and task.on_truncated == "grade"):
         return task.feedback(instance, reply.text, assessment.scores)
     return assessment.problem or FEEDBACK[outcome]
+
+
+def worded(run: RunFile, message: str, *, passed: bool | None) -> str:
+    """Return feedback as the template ``rounds.feedback`` words it, unless the answer passed."""
+    text = run.rounds.feedback
+    if text is None or passed is True:
+        return message
+    return feedback_template(text).render({"feedback": message})
+
+
+@lru_cache(maxsize=16)
+def feedback_template(text: str) -> Template:
+    """Return the template of feedback on an answer that did not pass.
+
+    Raises:
+        ConfigError: If it is not valid, or uses another field than ``feedback``.
+    """
+    template = Template(text, "rounds.feedback")
+    template.refuse_unknown(["feedback"])
+    template.render({"feedback": "…"})
+    return template
 
 
 ScoreWarnings: TypeAlias = Counter[tuple[str, str]]

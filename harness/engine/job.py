@@ -18,7 +18,8 @@ from harness.engine.resolving import code_hashes, recording_hashes
 from harness.engine.session import BoundModel
 from harness.engine.turns import Rewriter, UserTurns, user_role
 from harness.errors import ConfigError
-from harness.ports import Observer, Task
+from harness.plugin_loader import kind
+from harness.ports import APPLICATION, Observer, Task
 from harness.prompts import Template
 from harness.records import Instance, Message, Origin, Request, UserRole, content_hash
 from harness.store.judgements import FAILED
@@ -115,6 +116,25 @@ class Job:
     def answering_models(self) -> list[Model]:
         """All models but the one that paraphrases."""
         return [model for model in self.models if model.where != "polish"]
+
+    @property
+    def repeats_samples(self) -> bool:
+        """Whether several samples are drawn from a model that is asked not to vary its answers."""
+        run = self.run
+        if run.samples == 1 or run.decoding.temperature != 0:
+            return False
+        if self.user is not None or self.paraphraser is not None:  # whose texts may vary
+            return False
+        features = self.model.backend.features
+        if "recorded" in features or "temperature" not in features:
+            return False
+        return not (self.model.simulated or self.is_application)
+
+    @property
+    def is_application(self) -> bool:
+        """Whether the user's own code answers: it may change without a change of the run."""
+        own_code = kind("backends").is_own_code(self.run.model.backend)
+        return own_code or APPLICATION in self.model.backend.features
 
     @property
     def instances(self) -> Iterable[Instance[Any]]:

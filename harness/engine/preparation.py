@@ -16,6 +16,7 @@ from harness.config.sections import of_k
 from harness.config.settings import Settings
 from harness.declarations import declared_members
 from harness.engine import models
+from harness.engine.assessment import feedback_template
 from harness.engine.changes import check_changes
 from harness.engine.infrastructure import run_copies
 from harness.engine.job import ONLY_VARIANT, FileVariant, Job, ParaphrasingModel, PlayedUser
@@ -165,6 +166,8 @@ def _check(job: Job, resources: models.Resources) -> None:
     run = job.run
     backend = job.model.backend
     check_measure(run, job.task)
+    if run.rounds.feedback is not None:
+        feedback_template(run.rounds.feedback)
     if run.check is not None:
         run.check.check_scores(job.task, run.samples, run.judge_names)
     job.model.check(run)

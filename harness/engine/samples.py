@@ -23,6 +23,7 @@ from harness.engine.assessment import (
     crashed,
     feedback,
     refuses_constraint,
+    worded,
 )
 from harness.engine.plan import RunPlan, UnfinishedSample
 from harness.engine.progress import Verdicts
@@ -352,9 +353,11 @@ class SampleRunner:
             by_rules = await asyncio.to_thread(
                 self.long_answers.feedback, instance, reply, assessment
             )
+        run = self.plan.run
         if self.judging is None:
-            return by_rules
-        return self.judging.feedback(by_rules, assessment, verdict)
+            return worded(run, by_rules, passed=assessment.passed)
+        message = self.judging.feedback(by_rules, assessment, verdict)
+        return None if message is None else worded(run, message, passed=verdict.passed)
 
     async def _rewritten(
         self,

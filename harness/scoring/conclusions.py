@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
-from itertools import islice
 from typing import NamedTuple
 
 LONGEST_INTRODUCTION = 100  # characters before a quotation that may introduce it
@@ -807,12 +806,6 @@ _CALLED_RIGHT = re.compile(
     re.I,
 )
 _REPLACED = re.compile(r"\breplace\s+(?P<replaced>[^.!?\n]{1,60}?)\s+(?:with|by)\b", re.I)
-_CHANGED = re.compile(r"[^\w\n]{0,4}[→⇒]\s{0,2}\w")
-_LABEL = re.compile(r"(?P<name>[^\W_][^\n:=]{0,60}?)[^\w\n:=]*[:=][^\w\n]*\Z")
-_SENTENCE_START = (
-    r"(?:^|[.!?,;:\u2013\u2014]\s)[\W_]{0,10}"
-    r"(?:(?:the|my|so|thus|no|wait|actually|correction|correct(?:ed)?|right|revised|updated|final|new|better|real)\W{1,4}){0,3}"
-)
 
 
 def announces(text: str) -> bool:
@@ -865,7 +858,7 @@ def has_other_answer(text: str, end: int, answer: str) -> bool:
     if _REVISED.search(text, end):
         return True
     plain_text = unmarked(text)
-    if answer and _is_replaced(plain_text, end, answer):
+    if answer and is_replaced(plain_text, end, answer):
         return True
     for match in _LATER.finditer(plain_text, end):
         stated = _sentence(plain_text, match.end()).strip(" \t\r\"'([{$\\:\uff1a")
@@ -878,7 +871,7 @@ def has_other_answer(text: str, end: int, answer: str) -> bool:
     return False
 
 
-def _is_replaced(plain_text: str, end: int, answer: str) -> bool:
+def is_replaced(plain_text: str, end: int, answer: str) -> bool:
     """Return whether a text after an offset calls another answer right, or replaces this one."""
     for match in _CALLED_RIGHT.finditer(plain_text, end):
         stated = match["name"] or match["value"]
@@ -886,41 +879,3 @@ def _is_replaced(plain_text: str, end: int, answer: str) -> bool:
             return True
     replaced = (match["replaced"] for match in _REPLACED.finditer(plain_text, end))
     return any(text.strip(" \"'").casefold() == answer.casefold() for text in replaced)
-
-
-def is_taken_back(text: str, label: str, end: int, answer: str) -> bool:
-    """Return whether a text takes an answer of any kind back after an offset, or replaces it.
-
-    Args:
-        text: The reply.
-        label: What the reply writes before the answer, such as "Sentiment: ".
-        end: The end of the answer and of what belongs to it.
-        answer: The answer.
-    """
-    if is_retracted(text, end) or _CHANGED.match(text, end):
-        return True
-    return _is_relabelled(text, label, end, answer) or _is_replaced(unmarked(text), end, answer)
-
-
-def _is_relabelled(text: str, label: str, end: int, answer: str) -> bool:
-    """Return whether a sentence after an offset has the label of an answer, but not the answer.
-
-    Case and emphasis are ignored: "**sentiment:** negative" has the label "Sentiment:". Only a
-    label that ends in a colon or an equals sign is looked for.
-    """
-    match = _LABEL.search(unmarked(label[-LONGEST_CLAUSE:]))
-    if match is None:
-        return False
-    name = r"\s+".join(map(re.escape, match["name"].split()))
-    relabelled = re.compile(rf"{_SENTENCE_START}(?P<label>{name}\s*[:=])", re.I | re.M)
-    plain_text = unmarked(text)
-    beginning = answer[:LONGEST_CLAUSE].casefold()
-    for statement in islice(relabelled.finditer(plain_text, end), MOST_LABELS):
-        rest = plain_text[statement.end() : statement.end() + LONGEST_SENTENCE]
-        stated = rest.strip(" \t\r\n\"'([{$\\")
-        is_repeated = not stated or stated.casefold().startswith(beginning)
-        if is_limit(plain_text, statement.start("label")):
-            continue
-        if not is_repeated and not is_mentioned(plain_text, *statement.span("label")):
-            return True
-    return False

@@ -30,11 +30,10 @@ from harness.scoring.conclusions import (
     is_remark,
     is_sample,
     is_superseded,
-    is_taken_back,
     is_withdrawn,
     without_struck_out,
 )
-from harness.scoring.later_answers import states_another
+from harness.scoring.later_answers import is_taken_back, states_another
 from harness.scoring.patterns import Pattern, PatternTooSlow, Take, around_group
 from harness.wording import truncated
 

@@ -1,4 +1,4 @@
-"""The answers that a reply states in words after the one that an extraction has read.
+"""Whether a reply replaces an answer, or takes it back, in what it states after it.
 
 >>> states_another('{"label": "spam"} **Final label:** ham', 17, "spam", "label")
 True
@@ -16,9 +16,12 @@ from harness.scoring.conclusions import (
     ABOUT_ANSWER,
     ANSWER_NOUN,
     LONGEST_CLAUSE,
+    LONGEST_SENTENCE,
     MOST_LABELS,
     is_limit,
     is_mentioned,
+    is_replaced,
+    is_retracted,
     unmarked,
 )
 
@@ -78,6 +81,14 @@ _BETTER = re.compile(  # a sentence that calls something better than the answer
     r"|(?:(?:would|might|may|could)\s+)?(?:fit|suit|match|describe|capture|reflect|work)s?\s+(?:\w+\s+){0,3}better)\b"
     r"(?P<than>\s+(?:\w+\s+){0,2}than\b[^.!?\n]{0,60})?",
     re.I | re.M,
+)
+
+
+_CHANGED = re.compile(r"[^\w\n]{0,4}[→⇒]\s{0,2}\w")
+_LABEL_BEFORE = re.compile(r"(?P<name>[^\W_][^\n:=]{0,60}?)[^\w\n:=]*[:=][^\w\n]*\Z")
+_BEFORE_LABEL = (
+    r"(?:^|[.!?,;:\u2013\u2014]\s)[\W_]{0,10}"
+    r"(?:(?:the|my|so|thus|no|wait|actually|correction|correct(?:ed)?|right|revised|updated|final|new|better|real)\W{1,4}){0,3}"
 )
 
 
@@ -185,3 +196,41 @@ def _names(text: str, answer: str) -> bool:
 
 def _bare(text: str) -> str:
     return re.sub(r"(?<=\d),(?=\d{3})", "", text).casefold().strip()
+
+
+def is_taken_back(text: str, label: str, end: int, answer: str) -> bool:
+    """Return whether a text takes an answer of any kind back after an offset, or replaces it.
+
+    Args:
+        text: The reply.
+        label: What the reply writes before the answer, such as "Sentiment: ".
+        end: The end of the answer and of what belongs to it.
+        answer: The answer.
+    """
+    if is_retracted(text, end) or _CHANGED.match(text, end):
+        return True
+    return _is_relabelled(text, label, end, answer) or is_replaced(unmarked(text), end, answer)
+
+
+def _is_relabelled(text: str, label: str, end: int, answer: str) -> bool:
+    """Return whether a sentence after an offset has the label of an answer, but not the answer.
+
+    Case and emphasis are ignored: "**sentiment:** negative" has the label "Sentiment:". Only a
+    label that ends in a colon or an equals sign is looked for.
+    """
+    match = _LABEL_BEFORE.search(unmarked(label[-LONGEST_CLAUSE:]))
+    if match is None:
+        return False
+    name = r"\s+".join(map(re.escape, match["name"].split()))
+    relabelled = re.compile(rf"{_BEFORE_LABEL}(?P<label>{name}\s*[:=])", re.I | re.M)
+    plain_text = unmarked(text)
+    beginning = answer[:LONGEST_CLAUSE].casefold()
+    for statement in islice(relabelled.finditer(plain_text, end), MOST_LABELS):
+        rest = plain_text[statement.end() : statement.end() + LONGEST_SENTENCE]
+        stated = rest.strip(" \t\r\n\"'([{$\\")
+        is_repeated = not stated or stated.casefold().startswith(beginning)
+        if is_limit(plain_text, statement.start("label")):
+            continue
+        if not is_repeated and not is_mentioned(plain_text, *statement.span("label")):
+            return True
+    return False

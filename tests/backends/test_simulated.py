@@ -98,6 +98,17 @@ async def test_waiting_does_not_change_the_answers() -> None:
     assert slow == await answers(SimulatedBackend(gold=gold), asked)
 
 
+async def test_without_a_gain_each_round_is_a_new_draw_of_the_same_accuracy() -> None:
+    backend = SimulatedBackend(0.4, 0, gold=gold)
+    asked = [request(str(one)) for one in range(4000)]
+    wrong = []
+    for one, text in zip(asked, await answers(backend, asked), strict=True):
+        if text == WRONG_ANSWER:
+            wrong.append(request(one.origin.instance, number=2))
+    corrected = [text != WRONG_ANSWER for text in await answers(backend, wrong)]
+    assert fmean(corrected) == pytest.approx(0.4, abs=0.03)
+
+
 async def test_an_instance_without_a_gold_is_never_right() -> None:
     reply = await SimulatedBackend(1.0, gold=gold).generate(request("without"))
     assert reply.text == WRONG_ANSWER

@@ -195,6 +195,33 @@ def test_a_changed_application_is_asked_again_and_fails_the_gate(
     assert not has_verb("check") or harness(*check).returncode == (0 if passes else 4)
 
 
+NOTHING_ASKED = "nothing was asked, because all answers of your application are recorded."
+
+
+@pytest.mark.parametrize("cache", [None, "shared"])
+def test_a_complete_run_says_that_its_application_was_not_asked(
+    runs: Path, project: Project, cache: str | None
+) -> None:
+    project.of_application(**({} if cache is None else {"cache": cache, "version": "1"}))
+    assert NOTHING_ASKED not in run(project)
+    project.text.write_text("bad")
+    again = run(project)
+    assert project.requests == 2
+    assert f"quality: {NOTHING_ASKED}" in again
+    assert ("change model.version and ask again" in again) == (cache == "shared")
+    assert "--fresh" in again
+    assert NOTHING_ASKED not in run(project, "--fresh")
+
+
+def test_a_complete_run_of_a_provider_says_nothing_of_an_application(
+    runs: Path, project: Project
+) -> None:
+    with MockServer(answers=lambda *_: "good") as server:
+        project.of_provider(server)
+        run(project)
+        assert "nothing was asked" not in run(project)
+
+
 def test_a_new_version_is_asked_again_and_the_old_one_is_not(runs: Path, project: Project) -> None:
     for number, (version, expected) in enumerate([("a", 2), ("b", 4), ("a", 4), (None, 6)]):
         model = {} if version is None else {"version": version}

@@ -161,6 +161,13 @@ def test_feedback_of_a_row_without_rules_is_the_judges_alone(run: Run, server: M
     assert first.feedback == "Not satisfied: It rhymes."
 
 
+def test_the_wording_of_feedback_covers_the_judges_reasons(run: Run, server: MockServer) -> None:
+    rounds = {"max": 2, "feedback": "Please answer again."}
+    run.harness("run", run.file(ROWS[-1:], rounds=rounds))
+    first, _ = read_instance(run.folder / "mine" / "attempts.jsonl", "judge")
+    assert first.feedback == "Please answer again."
+
+
 def test_a_check_by_a_judge_that_there_is_not_is_told_before_any_call(
     run: Run, server: MockServer
 ) -> None:

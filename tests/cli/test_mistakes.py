@@ -198,6 +198,7 @@ def test_a_dotenv_file_in_another_encoding_is_a_mistake(tmp_path: Path) -> None:
         ("SSL_CERT_FILE", "/nonexistent/s3cretvalue", "cannot be used for TLS"),
         ("SSL_CERT_FILE", str(Path(__file__).parent), "cannot be used for TLS"),
         ("SSL_CERT_FILE", __file__, "cannot be used for TLS"),
+        ("SSLKEYLOGFILE", "/nonexistent/s3cretvalue", "names a file that cannot be"),
         ("HTTP_PROXY", "::::s3cretvalue", "is not the URL of a proxy"),
         ("All_Proxy", "u:s3cretvalue/x@proxy", "is not the URL of a proxy"),
     ],

@@ -171,6 +171,8 @@ def cross_table(
             hint = f"For a row per group, add --rows {' or --rows '.join(labels)}"
     notes += _without_class(figures, columns, rows)
     notes += _differences(filled, {"model.name", *map(comparable.section_of, row_settings[0])})
+    scores = [figure.score for figure in figures if of_k(figure.score)[1]]
+    notes += _tries(filled, scores, options.round)
     return CrossTable(
         tasks=list(dict.fromkeys(variant.metrics.task for variant, _ in started)),
         row_label=plan.rows,
@@ -437,4 +439,16 @@ def _differences(filled: Sequence[FilledRun], shown_keys: set[str]) -> Iterator[
         task_variants.append(replace(run.variant, settings=settings))
     for variants in by_task.values():
         yield from run_differences.differing(variants[0], variants[1:])
-    yield from run_differences.unequal_tries([run.variant for run in filled])  # of all settings
+
+
+def _tries(filled: Sequence[FilledRun], scores: Sequence[str], round_: int | None) -> Iterator[str]:
+    """Yield sentences on runs of unequal tries, and of repeated samples, by scores of k samples."""
+    for score in scores or [""]:
+        variants = []
+        for run in filled:
+            metrics = run.variant.metrics
+            measured = structs.replace(metrics, measure=score or metrics.measure)
+            several = metrics.n_samples > metrics.n_instances
+            variants.append(replace(run.variant, metrics=measured if several else metrics))
+        yield from run_differences.unequal_tries(variants, round_)
+        yield from run_differences.repeated_samples(variants)

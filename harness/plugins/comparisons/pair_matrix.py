@@ -204,7 +204,7 @@ def pair_matrix(
         cluster=cluster,
         rows=rows,
         pairs=run_pairs,
-        notes=list(differing(base, others, score)),
+        notes=list(differing(base, others, score, round_=round_)),
         weight=weight,
     )
 

@@ -192,7 +192,8 @@ def compare_runs(
         refuse_unknown_label(option, label, {base.name: table})  # pairs use the baseline's groups
     replies = base.replies()
     compared = []
-    notes = list(differing(base, [variant for variant, _ in others], score))
+    variants = [variant for variant, _ in others]
+    notes = list(differing(base, variants, score, round_=options.round))
     for run in others:
         variant, _ = run
         shared = replies.same_as(variant.replies())

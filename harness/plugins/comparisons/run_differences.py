@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+from harness.analysis.identical_samples import IDENTICAL_SAMPLES, identical_samples
 from harness.analysis.metrics import PASS_RATE, Metrics
 from harness.config.identity import NAMED
+from harness.config.sections import of_k
 from harness.errors import RunConflict, option
 from harness.plugins.comparisons.comparable import (
     DOCUMENTS,
@@ -17,13 +19,17 @@ from harness.plugins.comparisons.comparable import (
     section_of,
     unequal_keys,
 )
+from harness.store.index import AttemptIndex
 from harness.store.run_folder import HASH, input_name, unnoticed
 from harness.wording import truncated
 
 CONFOUNDED = "CONFOUNDED"
 SCORED_DIFFERENTLY = "They were made or scored with a different"
 UNLIKE_VERDICTS = "The runs define differently what passes"
-SERIOUS = (UNLIKE_VERDICTS, CONFOUNDED, SCORED_DIFFERENTLY)  # starts of notes shown first
+UNEQUAL_TRIES = "UNEQUAL NUMBERS OF TRIES"
+BEST_OF = ("pass@", "any@")  # measures for which one of several samples is enough
+# Starts of notes shown first
+SERIOUS = (UNLIKE_VERDICTS, CONFOUNDED, SCORED_DIFFERENTLY, UNEQUAL_TRIES, IDENTICAL_SAMPLES)
 INPUTS = {"template": "prompt", "checks": "set of checks"}  # readable names in a fingerprint
 INPUTS_0_1 = {"jsonl": {"prompt": "prompt or set of checks"}}  # by task, in runs of version 0.1
 
@@ -39,12 +45,18 @@ LONGEST = 60  # characters of a setting's value in a note
 
 
 def differing(
-    baseline: Variant, variants: Sequence[Variant], score: str = "", *, models: bool = False
+    baseline: Variant,
+    variants: Sequence[Variant],
+    score: str = "",
+    *,
+    models: bool = False,
+    round_: int | None = None,
 ) -> Iterator[str]:
     """Yield sentences on how variants differ from the baseline, the most serious first.
 
     If ``score`` is `PASS_RATE`, they include differences in what passes. If only the models differ,
-    a comparison of models is assumed, and they are not named unless ``models`` is set.
+    a comparison of models is assumed, and they are not named unless ``models`` is set. ``round_``
+    is the last round that counts (None: no limit).
     """
     unlike: dict[str, list[str]] = {}  # names of runs, by what passes differently in them
     unlike_runs = set()
@@ -82,7 +94,8 @@ def differing(
     yield from _differing_inputs(baseline, variants, same_content, unlike_runs)
     every = [baseline, *variants]
     yield from unequal([(variant.name, variant.metrics) for variant in every])
-    yield from unequal_tries(every)
+    yield from unequal_tries(every, round_)
+    yield from repeated_samples(every)
 
 
 def _same_content(baseline: Variant, variant: Variant) -> bool:
@@ -182,18 +195,52 @@ def unequal(runs: Sequence[tuple[str, Metrics]]) -> Iterator[str]:
             )
 
 
-def unequal_tries(runs: Sequence[Variant]) -> Iterator[str]:
-    """Yield a hint for a run measured by single samples if another run has several rounds."""
-    several = [run.name for run in runs if (run.settings.get("rounds.max") or 1) > 1]
+def unequal_tries(runs: Sequence[Variant], round_: int | None = None) -> Iterator[str]:
+    """Yield sentences on runs whose numbers of tries differ from those of runs with rounds.
+
+    Rounds after ``round_``, if given, do not count. Runs with a single try per sample are named
+    only if they have several samples, which could be measured as tries.
+    """
+    rounds: dict[str, int] = {}
     for run in runs:
+        last = run.settings.get("rounds.max") or 1
+        rounds[run.name] = min(last, round_ or last)
+    several = [run for run in runs if rounds[run.name] > 1]
+    if not several:
+        return
+    retried: dict[str, int] = {}  # tries of the runs measured by their best sample
+    for run in runs:
+        form, k = of_k(run.score)
+        if k > 1 and form in BEST_OF and rounds[run.name] == 1:
+            retried[run.name] = k
         samples = run.settings.get("samples") or 1
-        if several and run.name not in several and samples > 1 and run.score == PASS_RATE:
+        if rounds[run.name] == 1 and samples > 1 and run.score == PASS_RATE:
+            names = ", ".join(run.name for run in several)
             which = "has several rounds" if len(several) == 1 else "have several rounds"
             yield (
-                f"{', '.join(several)} {which}, but {run.name} is measured by the mean of its "
+                f"{names} {which}, but {run.name} is measured by the mean of its "
                 f"{samples:,} single samples. To compare with its best of {samples:,}, set "
                 f"measure: pass@{samples} for {run.name} and run it again, which repeats no call."
             )
+    for run in several:
+        form, k = of_k(run.score)
+        tries = rounds[run.name] * (k if form in BEST_OF else 1)
+        unequal_runs = [f"{k:,} in {name} (pass@{k})" for name, k in retried.items() if k != tries]
+        if unequal_runs:
+            yield (
+                f"{UNEQUAL_TRIES}: up to {tries:,} in {run.name} (rounds), but "
+                f"{', '.join(unequal_runs)}. A fair measure of asking again is pass@{tries} of "
+                f"{tries:,} samples or more."
+            )
+
+
+def repeated_samples(runs: Sequence[Variant]) -> Iterator[str]:
+    """Yield a sentence for each run that is measured over samples with (nearly) all equal texts."""
+    for run in runs:
+        if run.attempts is None or run.metrics.simulated or of_k(run.score)[1] < 2:
+            continue
+        if sentence := identical_samples(AttemptIndex(run.attempts, judges=False)):
+            yield sentence.replace(":", f" in {run.name}:", 1)
 
 
 def unlike_verdicts(baseline: Variant, variant: Variant) -> list[str]:

@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from harness.backends._http import certificates
 from harness.config.run_file import RunFile
 from harness.config.sections import JudgeSection
-from harness.config.settings import Settings, check_proxies, nltk_folders
+from harness.config.settings import Settings, check_network, nltk_folders
 from harness.datasets.catalogue import DataSet, Original, Product, catalogue, data_set
 from harness.datasets.folder import content_sha256, installed, sha256
 from harness.engine.judges import published_prompts
@@ -239,7 +239,7 @@ def download(
     """
     import httpx2  # slow to import, and most commands do not need the network
 
-    check_proxies()
+    check_network()
     part = file.with_name(f"{file.name}.part")
     public = re.sub(r"//[^/@]*@", "//", url, count=1)  # without user name and password
     remedy = f"Run the command again, or download it by hand to {file}."

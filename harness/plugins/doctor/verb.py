@@ -29,7 +29,7 @@ from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
 from harness.cli.options import JsonFormat
 from harness.cli.verbs import all_verbs, load_verb
 from harness.config.loading import load
-from harness.config.settings import Settings, check_proxies, cloud_credentials, key_state, secret
+from harness.config.settings import Settings, check_network, cloud_credentials, key_state, secret
 from harness.declarations import (
     DISTRIBUTION,
     Declaration,
@@ -321,7 +321,7 @@ def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> list[Fin
         hosted = endpoint.key is not None  # a local server is reached without a proxy
         try:
             if hosted:
-                check_proxies()
+                check_network()
             with (
                 httpx2.Client(timeout=seconds, trust_env=hosted, verify=context) as client,
                 client.stream("GET", endpoint.url, headers=endpoint.headers) as answer,

@@ -19,6 +19,7 @@ from math import inf, isfinite
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.analysis.breakdown import Groups, Key, is_verdict, values_by, values_of
@@ -27,6 +28,7 @@ from harness.analysis.metrics import PASS_RATE
 from harness.analysis.summary import only_numbers
 from harness.config.sections import of_k
 from harness.errors import ConfigError, RunConflict, nearest
+from harness.plugin_loader import FILE
 from harness.plugins.comparisons.comparable import (
     Run,
     Variant,
@@ -58,7 +60,8 @@ from harness.plugins.gate.section import (
     beyond_a_rate,
 )
 from harness.plugins.gate.unjudged import Unjudged, unjudged
-from harness.records import CallFigures
+from harness.records import CallFigures, Time
+from harness.report.text import time_text
 from harness.store.calls import NO_CALLS, RunCalls, read_calls
 from harness.store.columns import AttemptTable, natural
 from harness.store.index import AttemptIndex, read_attempts, read_names
@@ -170,6 +173,8 @@ def _measure(
             uncertain += (replace(decision, at_most=True) for decision in means)
             scores.append(name)
     notes: list[str] = []
+    if (answered_at := application_answered_at(folder)) is not None:
+        notes.append(application_note(variant.name, answered_at))
     if baseline is not None and check.max_drop is not None:
         if check.score == PASS_RATE or of_k(check.score)[1]:
             refuse_unlike_verdicts(baseline[0], variant)
@@ -199,6 +204,32 @@ def _measure(
         judges=calls.judges,
     )
     return gate, [*(partial(decided, decision) for decision in uncertain), *latencies]
+
+
+class _Answered(Struct, gc=False):
+    ended_at: Time
+
+
+def application_answered_at(folder: RunFolder) -> float | None:
+    """Return when the user's own application gave its last answer in a run, in epoch seconds.
+
+    For the model of a provider, and without answers, return None.
+    """
+    section = folder.read_config().model
+    if section.on_error is None and not section.backend.endswith(FILE):
+        return None
+    index = AttemptIndex(folder.attempts, judges=False)
+    attempts = index.read(_Answered, np.arange(len(index)), judged=False)
+    return max((attempt.ended_at for attempt in attempts), default=None)
+
+
+def application_note(run: str, answered_at: float) -> str:
+    """Return a sentence on when the application of a run gave its last answer."""
+    return (
+        f"The last answer of your application in {run} is from {time_text(answered_at)}. Later "
+        "changes of it, or of files that it reads, are not covered: 'harness run' with --fresh "
+        "asks it again."
+    )
 
 
 def _read_finished(folder: RunFolder) -> Run:

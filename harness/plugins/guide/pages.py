@@ -37,7 +37,7 @@ def docs(
             there is no such page, the words are searched for, such as: disable cache. Words of like
             meaning count too.
     """
-    pages = _pages()
+    pages = documentation_pages()
     text = " ".join(words or ())
     if not text:
         titles = {name: _title(name, path) for name, path in pages.items()}
@@ -63,13 +63,18 @@ def _print_markdown(text: str) -> None:
     )
 
 
+def section_index(pages: Mapping[str, Path]) -> SectionIndex:
+    """Return an index of the sections of all pages, which are given by name."""
+    return SectionIndex(section for name in pages for section in _sections(name, pages))
+
+
 def _show_matches(text: str, pages: Mapping[str, Path], form: str) -> None:
     """Show the sections that answer a question, with the commands that print them.
 
     Raises:
         ConfigError: If there is none. The remedy suggests similar words and pages.
     """
-    index = SectionIndex(section for name in pages for section in _sections(name, pages))
+    index = section_index(pages)
     matches = index.search(text)
     if not matches:
         problem = f"There is no page {text!r}, and no section about it."
@@ -136,7 +141,7 @@ def _section(name: str, anchor: str, pages: Mapping[str, Path]) -> str:
     return "\n".join(lines).rstrip()
 
 
-def _pages() -> dict[str, Path]:
+def documentation_pages() -> dict[str, Path]:
     """Return the pages' paths by name, such as "tutorials/study". Of reference/, one is shown."""
     paths = {}
     for root in (root / "docs" for root in ROOTS):

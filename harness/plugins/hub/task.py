@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.config.settings import check_proxies
+from harness.config.settings import check_network
 from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.row_formats import plain, read_fields
 from harness.errors import (
@@ -68,7 +68,7 @@ class HubDataset:
         """The commit of the revision or, for local files, the revision as given."""
         if self._local is not None or COMMIT.fullmatch(self.revision or ""):
             return self.revision
-        check_proxies()
+        check_network()
         hub = import_extra("huggingface_hub", "hub")
         errors = import_extra("huggingface_hub.errors", "hub")
         page = f"{hub.constants.ENDPOINT}/datasets/{self.name}"

@@ -1,7 +1,8 @@
 """Finds signs that a server ignored the decoding parameters that it was sent.
 
 Compatible servers ignore what they do not know without an error. Some local servers, for example,
-always take the likeliest token, whatever the temperature.
+always take the likeliest token, whatever the temperature. Samples that are the same for another
+reason, such as temperature 0, are reported as well.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from harness.analysis.identical_samples import identical_samples
 from harness.errors import HarnessError
 from harness.records import TOOL_CALLS
 from harness.scoring.validators import validator
@@ -52,7 +54,10 @@ def ignored_settings(index: AttemptIndex) -> list[str]:
     instance = index.attempts.instance[rows]
     first = np.isin(instance, np.unique(instance)[:FIRST])
     answers = [answer for answer in index.read(_Line, rows[first], judged=False) if answer.is_whole]
-    return [*_unsampled(answers), *_unconstrained(answers), *_unlogged(answers)]
+    samples = list(_unsampled(answers))
+    if not samples and (sentence := identical_samples(index)):
+        samples.append(sentence)
+    return [*samples, *_unconstrained(answers), *_unlogged(answers)]
 
 
 def _unsampled(answers: Iterable[_Line]) -> Iterator[str]:

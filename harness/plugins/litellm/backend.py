@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.backends import UNREADABLE, responses
 from harness.backends.openai import ChatReplies
-from harness.config.settings import check_proxies, handed_down, shown_url
+from harness.config.settings import check_network, handed_down, shown_url
 from harness.errors import TransientError, import_extra
 from harness.plugin import Backend
 from harness.records import Reply, Request
@@ -37,7 +37,7 @@ class LiteLLMBackend(ChatReplies, Backend):
         secret: Callable[[str], str],
         timeout_s: float,
     ) -> None:
-        check_proxies()
+        check_network()
         with handed_down(LITELLM_LOCAL_MODEL_COST_MAP="True"):  # no download of prices
             self._litellm = import_extra("litellm", "litellm")
         self._litellm.telemetry = False

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from harness.results import RunResult
 
 
+NOTES = pytest.StashKey[list[str]]()
+"""Notes on the session's runs, which are shown below the results."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add this plug-in's options to pytest's command line."""
     group = parser.getgroup("harness", "evaluation runs")
@@ -90,6 +94,16 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     from harness.plugins.pytest.run_files import RunFileCollector
 
     return RunFileCollector.from_parent(parent, path=file_path)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Show notes on the runs, also on those of passing tests."""
+    if notes := config.stash.get(NOTES, []):
+        terminalreporter.section("harness")
+        for note in notes:
+            terminalreporter.line(note)
 
 
 @pytest.fixture(scope="session")

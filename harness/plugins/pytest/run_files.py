@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from harness.engine.run_files import read_runs
 from harness.errors import HarnessError, UserError, for_command
 from harness.execution import executing
 from harness.plugins.gate.api import check_section, read_bounds
+from harness.plugins.gate.gate import application_answered_at, application_note
+from harness.plugins.pytest import NOTES
 
 
 class RunFileCollector(pytest.File):
@@ -64,9 +67,14 @@ class RunItem(pytest.Item):
     def runtest(self) -> None:
         """Execute or resume the run. If the check does not pass, raise Broken or skip the test."""
         path = os.path.relpath(self.path, self.config.invocation_params.dir)
+        started_at = time.time()
         with for_command(f"harness run {shlex.quote(path)}"):  # pytest has no such options
             self._check_given_bounds()
             ended = run(self.path, variant=self.variant, progress=False)
+        answered_at = application_answered_at(ended.folder)
+        if answered_at is not None and answered_at < started_at:
+            notes = self.config.stash.setdefault(NOTES, [])
+            notes.append(application_note(ended.name, answered_at))
         checked = ended.check(**self.given)
         if not checked:
             failed = f"\nWhat fails: harness show {ended.name} --failed"

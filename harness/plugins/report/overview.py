@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from harness.analysis.breakdown import is_verdict, value_of
 from harness.analysis.failures import fence_hint
+from harness.analysis.identical_samples import IDENTICAL_SAMPLES
 from harness.analysis.metrics import PASS_RATE, SampleStatistic, all_from_cache
 from harness.analysis.self_preference import notes
 from harness.plugins.comparisons.comparison_document import (
@@ -349,7 +350,9 @@ def _warnings(
     if cached:
         warnings.append(all_from_cache(", ".join(cached)))
     if comparison is not None:
-        warnings += serious(comparison.notes)
+        for note in serious(comparison.notes):
+            if not note.startswith(IDENTICAL_SAMPLES):  # the runs' cautions report them
+                warnings.append(note)
         warnings += _different_models(runs)
         warnings += unequal(comparison, runs)
     if comparison is None or comparison.asked.round != 1:

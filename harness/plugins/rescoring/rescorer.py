@@ -31,6 +31,7 @@ from harness.engine.assessment import (
     crashed,
     feedback,
     warnings_of,
+    worded,
 )
 from harness.engine.changes import has_same_prompt
 from harness.engine.job import Job, ScoredAgain
@@ -514,4 +515,5 @@ def _same_feedback(job: Job, instance: Instance[Any], attempt: Attempt) -> bool:
     assessment = Assessment(attempt.outcome, attempt.passed, attempt.scores, attempt.error or "")
     if assessment.unscored:
         return False
-    return feedback(job.task, instance, reply, assessment) == attempt.feedback
+    message = feedback(job.task, instance, reply, assessment)
+    return worded(job.run, message, passed=attempt.passed) == attempt.feedback

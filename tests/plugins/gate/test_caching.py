@@ -73,3 +73,16 @@ def test_the_gate_says_that_latencies_include_crashes(runs: Path, project: Proje
     checked = " ".join(harness("check", "quality", *bounds).stdout.split())
     assert "Latencies include 1 crashed call" in checked
     assert "calls 2 (1 crashed)" in said
+
+
+def test_the_gate_says_when_an_application_answered(runs: Path, project: Project) -> None:
+    check = ("check", "quality", "--min", "pass_rate=0.1", "--too-few", "pass")
+    project.of_application()
+    run(project)
+    for form in ("table", "json", "junit"):
+        text = " ".join(harness(*check, "--format", form).stdout.split())
+        assert "The last answer of your application in quality is from 20" in text, form
+    with MockServer(answers=lambda *_: "good") as server:
+        project.of_provider(server)
+        run(project, "--fresh")
+    assert "your application" not in harness(*check).stdout

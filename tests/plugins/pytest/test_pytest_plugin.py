@@ -115,6 +115,25 @@ def test_options_replace_the_bounds_of_a_file(project: Path) -> None:
     assert (code, "bound ≤ 0.1000" in output) == (1, True), output
 
 
+APPLICATION = """
+task:
+  rows: [{prompt: "Say a.", target: a}]
+  checks: contains
+model: {backend: ./app.py}
+check: {min: {pass_rate: 0}, too_few: pass}
+"""
+
+
+def test_a_passing_run_says_if_its_application_was_not_asked(project: Path) -> None:
+    (project / "app.py").write_text("def answer(prompt): return 'a'")
+    (project / "app.yaml").write_text(APPLICATION)
+    note = "The last answer of your application in app is from 20"
+    for asked in (True, False):
+        code, output = ran(project, "--harness", "app.yaml")
+        assert code == 0, output
+        assert (note in output) != asked
+
+
 ROWS = """
 task:
   rows: [{prompt: "Say a.", target: a}]
