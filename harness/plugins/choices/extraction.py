@@ -97,6 +97,7 @@ _CATEGORY = re.compile(  # which a reply announces that has no other announcemen
     r"\A\W{0,4}(?:(?:the|my|final|predicted|correct)\s+){0,2}(?:category|class|classification|label)\s*:",
     re.I,
 )
+_BLANK_LINES = re.compile(r"\n{3,}+")
 _OTHER_LABEL = re.compile(
     rf"\b(?:{KIND}|bad|not(?:\s+\w+)?|(?:eliminat|exclud|reject|discard|avoid)\w*|rul\w+\s+out|distractors?)\Z",
     re.I,
@@ -238,6 +239,7 @@ class ChoiceExtraction(OptionNames):
         text = _BULLET.sub("", plain(_IN_KEY.sub(" ", text), " answer: "))
         if ANSWER.search(text) is None:
             text = _CATEGORY.sub("Answer:", text)
+        text = _BLANK_LINES.sub("\n\n", text)  # of bullets alone, which make searches quadratic
         if not _CYRILLIC_LETTER.search(text):
             text = _LOOK_ALIKE.sub(lambda match: match[0].translate(_LATIN), text)
         return _ORDINAL.sub(self._by_ordinal, text)

@@ -139,6 +139,8 @@ def _is_given(text: str, before: str, end: int) -> bool:
         before: The sentence before the number.
         end: The end of the number.
     """
+    if _ORDINAL.match(text, end):
+        return False
     if _REFERRED_TO.search(before):
         return True
     return _DEFINITE.search(before) is not None and _WORD_AFTER.match(text, end) is not None
@@ -221,6 +223,7 @@ _DEFINITE = re.compile(
     r"\s+\Z",
     re.I,
 )
+_ORDINAL = re.compile(r"-?(?:st|nd|rd|th|s)\b")  # the 5th floor, the 1990s
 _WORD_AFTER = re.compile(r"[^\S\n]+[*_]{0,2}[^\W\d_]{2}")
 _NOTHING = re.compile(  # the beginning of a reply that gives no number
     r"\W*(?:unknown|unclear|undefined|n/a|none|nothing(?!\s+(?:but|more|less))|impossible|insufficient|can\s?not|can['\u2019]t"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 
 import pytest
 
@@ -1079,3 +1080,10 @@ def test_an_option_may_be_named_false() -> None:
     assert ChoiceExtraction(["False", "True"]).read("A. False") == "A"
     assert ChoiceExtraction(PLACES).read("Here is my answer in the requested form: B") == "B"
     assert ChoiceExtraction(["go", "went"]).read("The correct form is B.") == "B"
+
+
+def test_many_lines_of_bullets_take_bounded_time() -> None:
+    start = time.process_time()
+    with pytest.raises(Unparseable):
+        ChoiceExtraction(PLACES).read("\n✅ " * 20_000)
+    assert time.process_time() - start < 5

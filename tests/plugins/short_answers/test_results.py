@@ -320,6 +320,7 @@ def test_the_only_number_is_no_answer_if_the_question_gives_it(reply: str) -> No
         "Maria has 60 stickers and buys 12 more, for a total of 72.",
         "She buys 9 pens at $8 each for a total of $72.",
         "In 3 years, she will be 72.",
+        "He lives on the 72nd floor.",
         "Nobody else came, so there were 72 guests.",
         "She gave away 8 marbles and has 72 left.",
         "He spent $28, so he has $72 left.",
