@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
-from itertools import islice
 from typing import NamedTuple
 
 LONGEST_INTRODUCTION = 100  # characters before a quotation that may introduce it
@@ -98,7 +97,9 @@ _CONCLUDED = re.compile(
     r"|go(?:ing)?\s+with|opt(?:ing)?\s+for|settle\s+on)\b"
     r"|^[#\t ]{0,8}(?:(?:the|my|final|correct)\s+){0,3}answer\s*\n"
     r"|\bit(?:['\u2019]s|\s+is|\s+(?:must|should)\s+be)\b"
-    r"|\b(?:chang|switch|revis|updat|amend|correct)\w*\s+(?:(?:my|the)\s+\w+|it)\s+to\b|\bmake\s+that\b"
+    r"|\b(?:chang|switch|revis|updat|amend|correct)\w*\s+(?:(?:my|the)\s+\w+|it|th(?:is|at))\s+to\b|\bmake\s+that\b"
+    r"|\bI(?:['\u2019](?:d|ll)|\s+would|\s+will)?\s+(?:classify|categori[sz]e|label|tag)\s+(?:\w+\s+){1,3}?as\b"
+    r"|\b(?:should|must|can|would)\s+(?:best\s+)?be\s+(?:\w+ly\s+|best\s+)?(?:classified|categori[sz]ed|labell?ed|tagged)\s+as\b"
     r"|\b(?:therefore|thus|so|hence|donc|dunque|значит)\b,?"
     r"|\b(?:wait|actually|sorry|oops|on\s+reflection|on\s+second\s+thoughts?)\b[\s,.:;!…—\u2013-]+"
     r"|\b(?:no|nein|non|нет)\s*[,.:;!—\u2013]+"
@@ -503,22 +504,72 @@ def _sentence(text: str, start: int) -> str:
 
 # What denies an answer or takes it back, after it
 
+ANSWER_NOUN = (  # what a reply may call its answer
+    r"(?:answers?|labels?|categor(?:y|ies)|class|classifications?|results?|totals?|sentiment|verdict|predictions?|tags?"
+    r"|outputs?|conclusion|decision|judge?ment|choice|options?|selection|solution|json|object|response|reply|guess)"
+)
+_JUDGE_NOUN = r"(?:score|rating|grade|mark|verdict|assessment|evaluation|judge?ment)"
+_WORKING_NOUN = (
+    r"(?:numbers?|figures?|values?|sums?|amounts?|counts?|estimate|calculations?|computations?"
+    r"|reasoning|steps?|equation)"
+)
+_EARLIER = r"(?:above|previous|last|first|earlier|final|original|initial|preceding|given|current)"
+_PLACED = (
+    r"(?:(?:\s+(?:above|before|given|stated|shown"
+    r"|(?:that\s+)?I\s+(?:have\s+)?(?:gave|given|stated|wrote|chose))){1,2})"
+)
+_BEFORE_RETRACTION = (
+    r"(?:(?<=[.!?\n。\uff01\uff1f।…;)}])|\A)[\s*_—\u2013-]{0,10}"
+    r"(?:(?:but|however|though|yet|still|unfortunately|actually|wait|hmm+|oops|sorry|no|in\s+fact|on\s+\w+),?\s+){0,2}"
+    r"(?:I\s+(?:now\s+)?(?:see|think|believe|realis?ze|notice)\s+(?:now\s+)?(?:that\s+)?)?"
+)
+_CALLED_WRONG = (
+    r"(?:\s+(?:is|was|are|were|seems?|looks?|appears?(?:\s+to\s+be)?|must\s+be)\s+(?:\w+ly\s+|too\s+)?"
+    r"(?:wrong|incorrect|mistaken|false|untrue|invalid|inaccurate|inappropriate|not\s+(?:right|correct|accurate|valid)"
+    r"|an?\s+(?:mistake|error)|(?<=too\s)(?:high|low)(?!-))"
+    r"|\s+(?:(?:is|was|are|were)n['\u2019]t|can(?:not|['\u2019]t)\s+be)\s+(?:right|correct))\b(?!\s+(?:to|that|for|if|when|in)\b)"
+)
+_TO_BE_IGNORED = (
+    r"(?:(?:please|let['\u2019]?s)\s+)?"
+    r"(?:scratch|scrap|strike|disregard|ignore|forget|cancel|delete|undo|discard)\s+"
+)
+_ANSWER_WRONG = re.compile(  # at the beginning of a sentence: "This answer is wrong."
+    rf"{_BEFORE_RETRACTION}(?:(?:th(?:is|at|ese|ose)|my)\s+(?:{_EARLIER}\s+){{0,2}}(?:{ANSWER_NOUN}|{_WORKING_NOUN}){_PLACED}?"
+    rf"|the\s+(?:{_EARLIER}\s+){{1,2}}(?:{ANSWER_NOUN}|{_WORKING_NOUN}){_PLACED}?"
+    rf"|the\s+(?:{ANSWER_NOUN}|{_WORKING_NOUN}){_PLACED}|the\s+(?:answer|label|classification|result|verdict|category|json|output)){_CALLED_WRONG}"
+    rf"|{_BEFORE_RETRACTION}(?:(?:this|that|it)\s+(?:is|was)|I\s+(?:\w+\s+){{1,2}}?)\s*\bthe\s+wrong\s+{ANSWER_NOUN}\b"
+    rf"|{_BEFORE_RETRACTION}{_TO_BE_IGNORED}(?:(?:the|my|everything|all)\s+(?:\w+\s+){{0,2}}above"
+    rf"|(?:the|my|that|this)\s+(?:{_EARLIER}\s+)?(?:\w+\s+)?{ANSWER_NOUN})\b"
+    r"|(?:(?<=[.!?\n。;)}])|\A)\W{0,10}(?:diese[rs]?|die|das|cette|ce|la|le|est?a|este|essa|questa|questo|deze|dit|het)\s+"
+    r"(?:antwort|ergebnis|zahl|einstufung|klassifi\w+|kategorie|label|réponse|résultat|classification|étiquette|catégorie"
+    r"|respuesta|resultado|clasificación|etiqueta|categoría|risposta|risultato|classificazione|etichetta|categoria|resposta"
+    r"|classificação|antwoord|resultaat)\s+(?:\w+\s+)?(?:ist|war|est|était|es|era|é|è|is|was)\s+"
+    r"(?:falsch|fauss?e?|incorrecte?|incorrect[ao]|errónea|incorret[ao]|errad[ao]|sbagliat[ao]|errat[ao]|fout|onjuist)\b",
+    re.I,
+)
+_SCORE_WRONG = re.compile(  # likewise of a judge
+    rf"{_BEFORE_RETRACTION}(?:th(?:is|at)|my|the)\s+(?:{_EARLIER}\s+){{0,2}}{_JUDGE_NOUN}{_PLACED}?{_CALLED_WRONG}",
+    re.I,
+)
 _RETRACTION = re.compile(  # at the beginning of a sentence
     r"(?:(?<=[.!?\n。\uff01\uff1f।…;)}])|\A)[\s*_—\u2013-]{0,10}"
     r"(?:(?:oh|oops|ups|wait|hold\s+on|hmm+|sorry|no|nein|non|нет|well|but|actually|(?:u[nm]\s+)?moment[oi]?(?:\s+mal)?|halt|stopp?"
     r"|warte|esper[ae]|attend(?:s|ez)|wacht(?:\s+even)?|aspett[ai]|(?:khoan|đợi)(?:\s+đã)?|bekle(?:yin)?|dur|chwila|chwileczkę|czekaj"
     r"|zaraz|vänta|vent|tunggu|počkej"
     r"|подожди\w*|стоп|等等|等一下|待って|잠깐만?요?|잠시만요?|रुको|रुकिए|انتظر|لحظة|مهلا)[\s,.!…—\u2013\uff0c،、-]+){0,3}"
-    r"(?:(?:(?:please|let['\u2019]?s)\s+)?(?:scratch|strike|disregard|ignore|forget|cancel|delete|undo)\s+(?:that|this|it|my|(?:the|everything)\s+above)\b"
-    r"|(?:that|this|it|my\s+\w+|the\s+(?:answer|result)\s+above)"
+    rf"(?:{_TO_BE_IGNORED}(?:that|this|it|my|(?:the|everything)\s+above)\b"
+    r"|(?:that|this|it|my\s+\w+)"
     r"(?:(?:['\u2019]s|\s+(?:is|was|seems|looks|must\s+be))\s+(?:\w+ly\s+|too\s+)?"
     r"(?:wrong|incorrect|mistaken|not\s+(?:right|correct)|an?\s+(?:mistake|error|slip|typo)|false|untrue|(?<=too\s)(?:high|low)(?!-)"
     r"|generous|harsh|strict|lenient)"
     r"|\s+(?:(?:is|was)n['\u2019]t|can(?:not|['\u2019]t)\s+be)\s+(?:right|correct))\b(?!\s+(?:to|that|for|if|when)\b)"
     r"|(?:\w+\s+){0,2}I\s+(?:(?:was|am)\s+(?:wrong|mistaken)|made\s+an?\s+(?:\w+\s+)?(?:mistake|error)"
     r"|mis(?:read|counted|calculated|spoke)|overlooked|take\s+(?:that|it)\s+back|forgot|disagree)\b"
-    r"|(?:[^.!?\n,]{1,40},\s+)?I\s+(?:now\s+)?(?:meant\b(?!\s+(?:well|to)\b)"
-    r"|(?:change|revise|correct|amend|update)\s+(?:it|that|(?:my|the|this)\s+(?:\w+\s+)?(?:answer|choice|result|score|rating|verdict))\b)"
+    r"|(?:[^.!?\n,]{1,40},\s+)?I\s+(?:now\s+)?meant\b(?!\s+(?:well|to)\b)"
+    r"|(?:[^.!?\n,]{1,40},\s+)?I(?:['\u2019]m|\s+am)?\s+(?:(?!(?:not|never|can|cannot|could|might|may)\b)\w+\s+){0,2}(?:(?:change|revise|correct|amend|update|switch)"
+    r"|(?:chang|revis|correct|amend|updat|switch)ing)\s+(?:it|that|this(?=\s+to\b|\s*[.,:;!\n]|\s*\Z)"
+    rf"|(?:my|the|this|that)\s+(?:\w+\s+){{0,2}}?(?:{ANSWER_NOUN}|{_JUDGE_NOUN}))\b"
+    r"|(?:[^.!?\n,]{1,40},\s+)?I(?:['\u2019]ve|\s+have)?\s+changed\s+my\s+mind\b"
     r"|(?:this|that|it)\b[^.!?\n]{0,80}\bso\s+something\s+(?:went|is|must\s+be)\s+wrong\b"
     r"|[^.!?\n]{1,80}\bthe\s+(?:real|actual|true|correct)\s+"
     r"(?:total|answer|result|value|number|amount|sum|price|cost|score)\s+(?:is|must\s+be|would\s+be)\s+(?:lower|higher|less|more|smaller|larger)\b"
@@ -556,9 +607,9 @@ _RETRACTION = re.compile(  # at the beginning of a sentence
 _TAKEN_BACK = re.compile(  # anywhere after the answer, in languages whose sentences are not parsed
     r"\b(?:perdón|perdona|disculp[ae]\w*|lo\s+siento|equivoqu[eé]|equivocad[oa]|mejor\s+dicho|scusa(?:te|mi)?"
     r"|mi\s+dispiace|(?:ho|mi\s+sono)\s+sbagliat[oa]|anzi|desculp[ae]\w*|errei|enganei|aliás|quer\s+dizer"
-    r"|pardon|désolée?|(?:suis|me)\s+tromp\w+|entschuldigung|sorry(?!\s+for\s+(?:the|any)\s+(?:delay|wait|inconvenience|length)\b)|verrechnet|vertan|geirrt|beziehungsweise\s+eher"
+    r"|pardon|désolée?|(?:suis|me)\s+tromp\w+|entschuldigung|sorry(?!\s+for\s+(?:the|any)\s+(?:delay|wait|inconvenience|length)\b)|verrechnet|vertan|geirrt|beziehungsweise\s+eher|correzione|correção|correctie|rättelse|rettelse|düzeltme|korekta|oprava|koreksi"
     r"|doch\s+(?:eher|lieber|nur)|vielmehr|plutôt|przepraszam|pomyli\w+|yanl\u0131ş\w*|hatal\u0131|düzelt\w+|excuses|vergis\w+"
-    r"|förlåt|ursäkta|undskyld|unnskyld|maaf|xin\s+lỗi|нет|извин\w+|ошиб\w+|прости\w*|неверн\w+|неправильн\w+|точнее|скорее)\b"
+    r"|förlåt|ursäkta|undskyld|unnskyld|maaf|xin\s+lỗi|нет|поправк\w+|исправ\w+|уточнени\w+|извин\w+|ошиб\w+|прости\w*|неверн\w+|неправильн\w+|точнее|скорее)\b"
     r"|(?:^|[.!?。\n])\W{0,10}(?:nein|non|não|нет|いや|いいえ|아니[요오]?|لا|नहीं|不|nie|hay\u0131r|nee|nej|לא|ไม่)\s*[,、\uff0c،.!—\u2013]"
     r"|틀렸|틀린|잘못|죄송|실수|정정|間違|まちが|訂正|すみません|すいません|ごめん|失礼|抱歉|对不起|對不起|不好意思|[算写看弄搞]错|[算寫看弄搞]錯"
     r"|סליחה|טעיתי|טעות|عذر|عفو|آسف|خطأ|ببخشید|اشتباه|माफ़?|ग़?लत|ขอโทษ|แก้ไข",
@@ -582,7 +633,7 @@ _CORRECTING = (
     r"|(?:th(?:at|is)|it|those)(?:['\u2019]s|\s+(?:is|was|were))\s+(?:only\s+|just\s+)?(?:(?:for|about)\s+(?:last|another|a\s+different|yesterday"
     r"|the\s+(?:previous|old|former|first|other|wrong|earlier|original|last))|the\s+(?:old|previous|former)(?=\s)"
     r"|for\s+[^.!?\n:]{1,40}[.;,]\s+(?:for|in|this|today|now|the\s+(?:current|new))\b[^.!?\n:]{0,40}(?=:))"
-    r"|I\s+(?:should|ought\s+to)\s+have\s+(?:said|written|answered|put|chosen|picked)"
+    r"|I\s+(?:should|ought\s+to)\s+have\s+(?:said|written|answered|put|chosen|picked|labell?ed|classified|called|rated|marked)"
     r"|(?:please\s+)?(?:disregard|ignore|forget|cancel|delete|undo)\s+(?:(?:that|this|it)(?=\s*(?:[.,:;!\n\u2014\u2013-]|and\b|\Z))"
     r"|(?:my|the)\s+(?:previous|last|first|earlier|above)|(?:everything|what\s+is|all)\s+above)"
     r"|I(?:['\u2019](?:d|ll)|\s+(?:would|should|will|must|(?:have|need|want)\s+to))\s+(?:now\s+)?(?:change|revise|correct|amend)\s+"
@@ -665,14 +716,17 @@ _NEXT_TURN = re.compile(
 )
 
 
-def is_retracted(text: str, end: int) -> bool:
+def is_retracted(text: str, end: int, *, by_judge: bool = False) -> bool:
     """Return whether a sentence after an offset takes back what the text states before it.
 
-    Examples are "Scratch that.", "That is wrong.", "No, fifteen." and "Hold on. The problem says …"
+    Examples are "Scratch that.", "That answer is wrong.", "No, fifteen." and "Hold on. The problem
+    says …". With ``by_judge``, "That answer is wrong." is about the judged text, and only "That
+    score is wrong." takes a score back.
     """
     if _IN_DOUBT.match(text, end):
         return True
-    patterns = (_RETRACTION, _RECONSIDERED, _TAKEN_BACK, _CORRECTED)
+    called_wrong = _SCORE_WRONG if by_judge else _ANSWER_WRONG
+    patterns = (_RETRACTION, _RECONSIDERED, _TAKEN_BACK, _CORRECTED, called_wrong)
     return any(pattern.search(text, end) for pattern in patterns)
 
 
@@ -752,12 +806,6 @@ _CALLED_RIGHT = re.compile(
     re.I,
 )
 _REPLACED = re.compile(r"\breplace\s+(?P<replaced>[^.!?\n]{1,60}?)\s+(?:with|by)\b", re.I)
-_CHANGED = re.compile(r"[^\w\n]{0,4}[→⇒]\s{0,2}\w")
-_LABEL = re.compile(r"(?P<name>[^\W_][^\n:=]{0,60}?)[^\w\n:=]*[:=][^\w\n]*\Z")
-_SENTENCE_START = (
-    r"(?:^|[.!?,;:\u2013\u2014]\s)[\W_]{0,10}"
-    r"(?:(?:the|my|so|thus|no|wait|actually|correction|correct(?:ed)?|right|revised|updated|final|new|better|real)\W{1,4}){0,3}"
-)
 
 
 def announces(text: str) -> bool:
@@ -810,7 +858,7 @@ def has_other_answer(text: str, end: int, answer: str) -> bool:
     if _REVISED.search(text, end):
         return True
     plain_text = unmarked(text)
-    if answer and _is_replaced(plain_text, end, answer):
+    if answer and is_replaced(plain_text, end, answer):
         return True
     for match in _LATER.finditer(plain_text, end):
         stated = _sentence(plain_text, match.end()).strip(" \t\r\"'([{$\\:\uff1a")
@@ -823,7 +871,7 @@ def has_other_answer(text: str, end: int, answer: str) -> bool:
     return False
 
 
-def _is_replaced(plain_text: str, end: int, answer: str) -> bool:
+def is_replaced(plain_text: str, end: int, answer: str) -> bool:
     """Return whether a text after an offset calls another answer right, or replaces this one."""
     for match in _CALLED_RIGHT.finditer(plain_text, end):
         stated = match["name"] or match["value"]
@@ -831,41 +879,3 @@ def _is_replaced(plain_text: str, end: int, answer: str) -> bool:
             return True
     replaced = (match["replaced"] for match in _REPLACED.finditer(plain_text, end))
     return any(text.strip(" \"'").casefold() == answer.casefold() for text in replaced)
-
-
-def is_taken_back(text: str, label: str, end: int, answer: str) -> bool:
-    """Return whether a text takes an answer of any kind back after an offset, or replaces it.
-
-    Args:
-        text: The reply.
-        label: What the reply writes before the answer, such as "Sentiment: ".
-        end: The end of the answer and of what belongs to it.
-        answer: The answer.
-    """
-    if is_retracted(text, end) or _CHANGED.match(text, end):
-        return True
-    return _is_relabelled(text, label, end, answer) or _is_replaced(unmarked(text), end, answer)
-
-
-def _is_relabelled(text: str, label: str, end: int, answer: str) -> bool:
-    """Return whether a sentence after an offset has the label of an answer, but not the answer.
-
-    Case and emphasis are ignored: "**sentiment:** negative" has the label "Sentiment:". Only a
-    label that ends in a colon or an equals sign is looked for.
-    """
-    match = _LABEL.search(unmarked(label[-LONGEST_CLAUSE:]))
-    if match is None:
-        return False
-    name = r"\s+".join(map(re.escape, match["name"].split()))
-    relabelled = re.compile(rf"{_SENTENCE_START}(?P<label>{name}\s*[:=])", re.I | re.M)
-    plain_text = unmarked(text)
-    beginning = answer[:LONGEST_CLAUSE].casefold()
-    for statement in islice(relabelled.finditer(plain_text, end), MOST_LABELS):
-        rest = plain_text[statement.end() : statement.end() + LONGEST_SENTENCE]
-        stated = rest.strip(" \t\r\n\"'([{$\\")
-        is_repeated = not stated or stated.casefold().startswith(beginning)
-        if is_limit(plain_text, statement.start("label")):
-            continue
-        if not is_repeated and not is_mentioned(plain_text, *statement.span("label")):
-            return True
-    return False

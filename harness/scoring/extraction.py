@@ -30,10 +30,10 @@ from harness.scoring.conclusions import (
     is_remark,
     is_sample,
     is_superseded,
-    is_taken_back,
     is_withdrawn,
     without_struck_out,
 )
+from harness.scoring.later_answers import is_taken_back, states_another
 from harness.scoring.patterns import Pattern, PatternTooSlow, Take, around_group
 from harness.wording import truncated
 
@@ -175,6 +175,7 @@ _ENCLOSED = {"tags": ("<{}>", "</{}>"), "brackets": ("[{}]", "[/{}]")}
 
 
 _LABEL = re.compile(r"[^\W\d_]{2}\W*(?:[:=]|\s(?:is|was|are)\b)[^\w\n]*\Z|\banswer\W*\Z", re.I)
+_NAME = re.compile(r"(\w+)[*_]{0,3}\s*(?:[:=]|\bis\b)[^\w\n]*\Z", re.I)
 _QUOTES = ('"', "\u201c", "\u201e", "\u00ab", "`", " '", "\u2018")
 _WORDS = re.compile(r"[^\W\d_]{2}")
 _ALTERNATIVE = re.compile(  # after an answer in words: positive or negative
@@ -228,7 +229,12 @@ class Found(NamedTuple):
 
     def is_taken_back(self, text: str) -> bool:
         """Return whether the reply later takes back what is matched, whether announced or not."""
-        return is_taken_back(text, self.label, self.end, self.answer)
+        if is_taken_back(text, self.label, self.end, self.answer):
+            return True
+        if not self.is_labelled:
+            return False
+        name = _NAME.search(self.label)
+        return states_another(text, self.end, self.answer, name[1] if name else "")
 
 
 def answer_in(match: Any) -> str:

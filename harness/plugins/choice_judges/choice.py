@@ -38,7 +38,9 @@ LONGEST_LINE = 500  # maximum characters of a last line that can name a choice
 _NOT_JUDGES = re.compile(
     rf"{INTRODUCTION}|(?:\w['\u2019]s|s['\u2019]|\b(?:its|their|his|her|your))\s+(?:\w+\s+)?"
     r"(?:answer|option|choice|response|solution|verdict|conclusion|decision)\b[^.!?]{0,40}\Z"
-    r"|\b(?:answer|response|solution|choice)\s+of\b[^.!?]{0,60}\Z",
+    r"|\b(?:answer|response|solution|choice|verdict)\s+(?:of|given|from|by|in(?!\s+(?:this|my|short|summary|conclusion)\b))\b[^.!?]{0,60}\Z"
+    r"|\b(?:first|expected|reference|gold|given|target|ideal|sample|stated)\s+(?:\w+\s+)?(?:answer|response|solution|choice|verdict)\b"
+    r"[^.!?]{0,40}\Z|\b(?:answer|verdict|choice)\s+(?:would|could|might)\s+be\b[^.!?]{0,20}\Z",
     re.IGNORECASE,
 )
 """Matches, before a statement, that it is the judged model's: "its answer is"."""

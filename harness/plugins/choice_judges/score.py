@@ -60,6 +60,55 @@ _BRACKETED = re.compile(
     r"((?:[:=]|\bis)\s{0,3})\[{1,2}\s*([-+]?[0-9.]{1,20}(?:\s*/\s*[0-9.]{1,20})?)\s*\]{1,2}"
 )
 """Matches a number in brackets, as in MT-Bench's "Rating: [[8]]"."""
+_JUDGING = (  # verbs after a score that look like nouns in the plural
+    r"(?:seems|looks|fits|remains|matches|deserves|feels|appears|sounds|suits|reflects|works|captures|describes|stands)"
+)
+_NO_NOUN = (
+    rf"(?!{_JUDGING}\b|its\b|this\b|points\s+(?:{_JUDGING}|seem|look|appear|feel|would|is|are)\b)"
+)
+_COUNTS = (  # after a number that is no score: "3 characters", but not "5 seems"
+    rf"\s+{_NO_NOUN}(?:[a-z]+\s+)?{_NO_NOUN}[a-z]{{2,}}s\b"
+    r"(?!\s+(?:an?|the|it|its|this|me|my|better|best|more|fairer|right|closer)\b)"
+)
+_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_SCORE_WORD = rf"\b(?:{'|'.join(_WORDS)})\b"
+_IS_FAIRER = (
+    rf"(?:{_JUDGING}|(?<=points\s)(?:seem|look|appear|feel)|(?:(?:is|are|(?:would|might|may)\s+be)\s+(?:\w+ly\s+|a\s+)?"
+    r"(?:better|fairer|closer|right|enough|appropriate|more|too)))\b"
+)
+_JUDGED = re.compile(rf"\s+(?:points?\s+)?{_IS_FAIRER}", re.IGNORECASE)
+_DEDUCTED = re.compile(
+    r"\b(?:I|let\s+me|we)\s+(?:\w+\s+){0,3}?(?:deduct|subtract|take\s+off|(?:lower|raise|reduce|change)\s+"
+    r"(?:(?:it|this|that|the\s+score|my\s+\w+)\s+)?by)\s+"
+    rf"(?:an?\s+)?(?:[0-9]|{_SCORE_WORD}|points?\b)"
+    rf"|(?:^|[.!?]\s|\n)\W{{0,4}}(?:minus|deduct)\s+(?:[0-9]|{_SCORE_WORD}|an?\s+point)",
+    re.IGNORECASE,
+)
+_ANOTHER_SCORE = re.compile(  # in words, or as what the text deserves
+    rf"\b(?:I|let\s+me|we)\s+(?:\w+\s+){{0,3}}?(?:lower|raise|reduce|change|revise)\s+(?:it|this|that|the\s+score|my\s+\w+)\s+(?:down\s+|up\s+)?to\s+"
+    rf"(?:an?\s+)?(?P<new>[0-9]+(?:\.[0-9]+)?|{_SCORE_WORD})"
+    rf"|(?<!\bno\s)(?P<fairer>(?:(?<=\ba\s)|(?!one\b(?!\s+points?\b))){_SCORE_WORD})(?:\s+points?)?\s+{_IS_FAIRER}"
+    r"|\b(?:it|text|passage|essay|story|answer|response)\s+(?:\w+ly\s+|really\s+)?(?:deserves|merits|earns|warrants)\s+"
+    rf"(?:(?:an?|only|at\s+most)\s+){{0,2}}(?P<deserved>[0-9]+(?:\.[0-9]+)?|{_SCORE_WORD}(?=\s+points?\b|\s*[.!,]|\s*\Z))",
+    re.IGNORECASE,
+)
+_PLACE = re.compile(
+    r"\b(?:sentence|section|chapter|step|paragraph|line|scene|part|page|point|act|item|stanza|verse|criterion|year)s?\s+\Z",
+    re.IGNORECASE,
+)
+"""Matches, before a number, what it numbers."""
+_OF_A_PART = re.compile(  # after a score that is not of the whole text
+    r"[^.!?\n]{0,20}\b(?:only\s+)?(?:for|of|in)\s+(?:(?:the|its)\s+)(?:(?:first|second|third|last|opening|final|other)\s+\w+"
+    r"|half|beginning|start|end|middle|introduction|rest)\b",
+    re.IGNORECASE,
+)
+_OF_ANOTHER = re.compile(  # in the sentence before a score
+    r"\A\W*(?:if(?!\s+I\b)|had|were|should|without|unless|suppos\w+|imagine)\b"
+    r"|\A\W*(?:for|in)\s+(?:(?:the|its)\s+)(?:(?:first|second|third|last|opening|other)\s+\w+|half|beginning|start|end|middle"
+    r"|introduction|rest)\b"
+    r"|\b(?:a|another|the)\s+(?:perfect|ideal|flawless)\b|\bwhose\b",
+    re.IGNORECASE,
+)
 _CORRECTED = re.compile(
     r"\b(?:actually|wait|hmm+|sorry|oops|correct(?:ion|ed)|revis(?:ed|ing|ion)|reconsider(?:ed|ing)?"
     r"|adjust(?:ed|ing)|updated|(?:down|up)grad(?:ed|ing)|bump(?:ed|ing)|chang(?:e|ed|ing)"
@@ -68,15 +117,16 @@ _CORRECTED = re.compile(
     r"|I(?:['\u2019](?:d|ll|m)|\s+(?:would|will|must|should|have\s+to|need\s+to|am))\s+(?:\w+\s+){0,2}?"
     r"(?:lower|raise|reduce|increase|deduct|subtract|add|adjust|change|give|giving|rate|say|go"
     r"|revis|settle|downgrade|upgrade)\w*)\b[^.!?\n]{0,40}?"
-    r"(?:(?<![\w.])([0-9]{1,9}(?:\.[0-9]{1,9})?)(?![\w%])(?!\s+(?!points|was|seems|feels|fits)[a-z]{2,}s\b)|\b(?:one|two|three|four|five|six|seven|eight"
-    r"|nine|ten|zero)\b(?!\s+\w))",
+    r"(?:(?<![\w.])([0-9]{1,9}(?:\.[0-9]{1,9})?)(?![\w%])(?!\s+(?!points|"
+    rf"was|{_JUDGING})[a-z]{{2,}}s\b)|{_SCORE_WORD}(?!\s+\w))",
     re.IGNORECASE,
 )
 """Matches what corrects a score, with the new number."""
 
 _LATER_NUMBER = re.compile(
     r"(?:(?<!\n)|(?![0-9]{1,2}[.)]\s))(?<![\w.,#\[-])(?<!paragraph )(?<!sentence )"
-    r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(?![A-Za-z0-9_%:]|\.[0-9])(?!\s+(?:[a-z]+\s+)?[a-z]{2,}s\b)"
+    r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(?![A-Za-z0-9_%:]|\.[0-9])"
+    rf"(?!{_COUNTS})"
 )
 """Matches a number that is no ordinal and counts nothing."""
 _SCALE = re.compile(r"(?:/|\b(?:of|to|von|bis|sur|de|out))\s*\Z", re.IGNORECASE)
@@ -91,6 +141,7 @@ _HYPOTHESIS = re.compile(  # before a score: If the last sentence were removed,
     r"(?:\A|[.!?\n])[^\w.!?\n]*(?:if(?!\s+I\b)|had)\b[^.!?\n]{0,200},[^.!?\n]{0,40}\Z", re.I
 )
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|\n|(?=\()")
+_SENTENCE_BREAK = re.compile(r"[.!?]\s|\n")
 _SENTENCE = re.compile(r"(?:[^.!?\n]|\.(?=\d))+")
 _ANY_NUMBER = re.compile(r"(?<![\w.])[0-9]+(?:\.[0-9]+)?(?!\w)")
 _LIMIT = re.compile(r"\b(?:max(?:imum)?|highest|best\s+possible)\b", re.IGNORECASE)
@@ -207,6 +258,9 @@ class NumberJudge(PromptJudge):
             return None
         if number is None or _ANY_SCORE.search(clause) or _ON_CONDITION.match(text, end):
             return None
+        sentence = _SENTENCE_BREAK.split(text[: match.start()][-LONGEST_SENTENCE:])[-1]
+        if _OF_ANOTHER.search(sentence) or _OF_A_PART.match(text, end):
+            return None
         for score in statements(text, SCORE):
             is_stated = _RATED.match(score.text) or (score.named and _WORD.fullmatch(score.text))
             if score.start > end and is_stated:
@@ -215,7 +269,11 @@ class NumberJudge(PromptJudge):
         corrections = _CORRECTED.finditer(text, number.end())
         if any(match[1] is None or Decimal(match[1]) != value for match in corrections):
             return None
-        if is_retracted(text, number.end()) or self._is_followed(text, number.end(), value):
+        if _DEDUCTED.search(text, number.end()):
+            return None
+        if is_retracted(text, number.end(), by_judge=True) or self._is_followed(
+            text, number.end(), value
+        ):
             return None
         scale = number[2]
         in_group = number.end(1) <= end
@@ -231,7 +289,14 @@ class NumberJudge(PromptJudge):
             start = match.start()
             before = text[max(0, start - LONGEST_CLAUSE) : start]
             is_scale = number == Decimal(str(self._high)) and _SCALE.search(before)
-            if number != value and not is_scale:
+            if is_scale and _JUDGED.match(text, match.end()) is None:
+                continue
+            if number != value and not _PLACE.search(before):
+                return True
+        for match in _ANOTHER_SCORE.finditer(text, end):
+            stated = match["new"] or match["fairer"] or match["deserved"]
+            word = stated.lower()
+            if Decimal(_WORDS.index(word) if word in _WORDS else word) != value:
                 return True
         return False
 

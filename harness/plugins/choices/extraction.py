@@ -69,7 +69,7 @@ _BRACKETED = re.compile(
 )
 _ENDS = re.compile(
     r"\s*(?:\Z|\n|[.。](?=\s|\Z)|[,;:!?)\]/&、\uff0c]|\((?!or\b)|[-\u2013—]+(?=\s)|[\u0400-\uffff\U0001f300-\U0001faff]"
-    r"|(?:because|since|as|which|and|or|over|rather|instead|not|but|though|although)\b)"
+    r"|(?:because|since|as|which|and|or|over|rather|instead|not|but|though|although|here)\b)"
 )
 _CONDITION = re.compile(r",?[^\S\n]+(?:if\s+not|if|unless|provided|assuming)\b", re.I)
 _ABBREVIATED = re.compile(
@@ -93,6 +93,10 @@ _BULLET = re.compile(
     r"|(?![❌✗✘✖])[\u2190-\u21ff\u2300-\u2bff\U0001f300-\U0001faff]\ufe0f?[ \t]*)+",
     re.M,
 )
+_CATEGORY = re.compile(  # which a reply announces that has no other announcement
+    r"\A\W{0,4}(?:(?:the|my|final|predicted|correct)\s+){0,2}(?:category|class|classification|label)\s*:",
+    re.I,
+)
 _BLANK_LINES = re.compile(r"\n{3,}+")
 _OTHER_LABEL = re.compile(
     rf"\b(?:{KIND}|bad|not(?:\s+\w+)?|(?:eliminat|exclud|reject|discard|avoid)\w*|rul\w+\s+out|distractors?)\Z",
@@ -103,7 +107,6 @@ _CHANGED = re.compile(r"\s*(?:[-=]+>|[→⇒]|\(?(?:now\s+)?(?:changed|corrected
 _REFUSED = re.compile(
     r"[^.!?\n]{0,60}\?\s*(?:wrong|no|incorrect|(?:probably\s+)?not|hardly|unlikely)\b", re.I
 )
-_CLAUSE_END = re.compile(r"[,;.!]\s")
 _WORD = re.compile(r"[\w?]")
 _CLOSED = re.compile(r"\s*(?:[.!;)\]。]|\n|\Z)")
 _SAME_AS = re.compile(
@@ -134,7 +137,7 @@ _CYRILLIC_LETTER = re.compile(r"(?<!\w)[БГДЖ](?=\s*[.,;:)\]])")  # an option
 
 
 _ABOUT_ANOTHER = re.compile(
-    r"\b(?i:would(?!\s+(?:change|switch|revise|amend|correct)\b)|had|similarly|earlier|previous|students?|people)\b|\b[Ff]or\s(?:the\s)?[A-Z]"
+    r"\b(?i:would(?!\s+(?:change|switch|revise|amend|correct|rather|be\s+(?:(?:the|a)\s+)?(?:better|more))\b)|had|similarly|earlier|previous|students?|people)\b|\b[Ff]or\s(?:the\s)?[A-Z]"
 )
 _OWN_CONDITION = re.compile(r"\b(?:if|unless)\s+I\b", re.I)
 _POSSIBLE = re.compile(
@@ -156,6 +159,11 @@ def _about_this_question(
     """
     is_first = True
     for offset, letters in sorted(announced):
+        better, comparison, worse = letters.partition(">")
+        if comparison:
+            if is_first and not answered:
+                continue  # no choice, only a comparison
+            letters = better if worse in ("", answered) or better == answered else ""
         before = _CLAUSE_START.split(text[max(0, offset - LONGEST_SENTENCE) : offset])[-1]
         after = _CLAUSE_START.split(text[offset : offset + LONGEST_SENTENCE])[0]
         about_another = _ABOUT_ANOTHER.search(before + after) is not None
@@ -229,6 +237,8 @@ class ChoiceExtraction(OptionNames):
     def _prepared(self, text: str) -> str:
         """Return a plain text with Latin letters for ordinals and for letters that look alike."""
         text = _BULLET.sub("", plain(_IN_KEY.sub(" ", text), " answer: "))
+        if ANSWER.search(text) is None:
+            text = _CATEGORY.sub("Answer:", text)
         text = _BLANK_LINES.sub("\n\n", text)  # of bullets alone, which make searches quadratic
         if not _CYRILLIC_LETTER.search(text):
             text = _LOOK_ALIKE.sub(lambda match: match[0].translate(_LATIN), text)
@@ -300,6 +310,7 @@ class ChoiceExtraction(OptionNames):
             spelt, end = self._spelt(text, label.end() if label else match.end())
             is_contrary = spelt not in ("", match[1]) and _CLOSED.match(text, end)
             yield match.start(), match[1] if match[1] in self._letters and not is_contrary else ""
+        yield from self._preferred(text)
 
     def _at(self, text: str, start: int, *, loose: bool = False) -> tuple[str, int]:
         """Return the letters of the options at an offset, and the offset of their end.
@@ -447,14 +458,6 @@ class ChoiceExtraction(OptionNames):
             ):
                 return ""
         return self._at(text, 0, loose=True)[0]
-
-    def _first_words(self, text: str) -> str:
-        """Return the letter of the option whose text opens a reply that names no other, or ""."""
-        letter, end = self._spelt(text, 0)
-        if not letter or not _CLAUSE_END.match(text, end):
-            return ""
-        letters = {mention.letter for mention in self._mentions(text) if not mention.denied}
-        return letter if letters == {letter} else ""
 
     def _only(self, text: str) -> str:
         """Return the only option that a text names in brackets or as "option B", or ""."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from string import ascii_uppercase
 from typing import NamedTuple
 
@@ -21,9 +22,14 @@ from harness.scoring.conclusions import (
     plain,
 )
 
+LONGEST_KIND = 12  # characters before an option, such as "the option "
 LONGEST_STATEMENT = 120  # characters of a sentence that names the only option
 WHOLE = (  # after a letter that is not part of a longer name, such as C++, C-14, B.C. or A's
     r"(?![A-Za-z0-9+#_]|-\w|\.[A-Za-z](?![a-z])|['\u2019](?![dt][i\u0131uü]r)[A-Za-z])"
+)
+_WRONG = (  # words of other languages
+    r"(?:falsch\w*|fau(?:x|sse)|incorrect[aoe]?s?|errón\w+|errad[ao]|incorret[ao]|sbagliat[ao]|errat[ao]|scorrett[ao]|błędn\w+|niepoprawn\w+"
+    r"|fout|onjuist|verkeerd|fel(?:aktig\w*)?|forkert|feil|yanl\u0131ş\w*|salah|sai|неверн\w*|неправильн\w*|ошибочн\w*|невірн\w*)(?!\w)"
 )
 DENIED = re.compile(
     r"[^\S\n]*(?:(?:is|was|are)\s*)?(?:n['\u2019]t|wrong|incorrect|false|not(?!\s+[A-Z]\b))\b"
@@ -31,7 +37,26 @@ DENIED = re.compile(
     r"|[\s、]*(?:[がは]?(?:では?(?:な[いく]|ありません)|じゃな[いく])|[가이은는]?\s?아[니닌닙]|नहीं|değil)"
     r"|(?:,\s*(?:of\s+course|obviously|clearly|certainly|however),)?\s+is\s+(?:\w+ly\s+)?(?:wrong|incorrect|false|out|off|eliminated|excluded|rejected|ruled\s+out|(?:the\s+)?worst"
     r"|an?\s+(?:(?:\w+\s+)?(?:distractor|trap|decoy|red\s+herring)|(?:bad|poor|wrong)\s+\w+))\b"
-    r"|\s+is\s+what\b(?!\s+I\b)|,\s+I\s+(?:guess|think|suppose)\s+not\b",
+    r"|\s+is\s+what\b(?!\s+I\b)|,\s+I\s+(?:guess|think|suppose)\s+not\b"
+    r"|(?<!\bno)(?<!false)(?<!wrong)[^\S\n]*[-\u2013—:(,]+[^\S\n]*(?:(?:but\s+)?(?:(?<!,\s)(?:this|that|it)|(?<=but\s)(?:this|that|it)|which)\s+)?"
+    r"(?:(?:is|was|seems|looks)\s+)?(?:\w+ly\s+)?(?:(?:wrong|incorrect|false)\b|(?:not|isn['\u2019]t)\s+(?:the\s+)?(?:correct|right|true)\b)"
+    r"|\s+(?:is|was|seems)\s+(?:\w+ly\s+)?(?:an?|the)\s+(?:\w+\s+){0,2}?(?:common|popular|frequent|typical|tempting)\s+(?:\w+\s+)?"
+    r"(?:misconception|mistake|error|choice|answer|trap|pick|guess)\b"
+    rf"|[^\S\n]*(?:[-\u2013—:(,\uff08\uff0c]+[^\S\n]*)?(?:(?:ist|est|es|é|è|está|jest|är|er|это|cevab\u0131)\s+)?{_WRONG}"
+    rf"|[^\S\n]+is\s+(?:fout|onjuist|verkeerd)\b"
+    r"|[\s(\uff08\uff0c、]*(?:选项|選項|答案)?[是也显顯然都很]{0,3}(?:[错錯]|不(?:正确|正確|对|對)|误|誤(?!り))"
+    r"|[\s(\uff08、]*(?:は|が|の選択肢は|を選ぶのは)?(?:誤り|間違|まちが|不正解)"
+    r"|[\s(]*(?:번)?\s?[은는이가]?\s?(?:정답[이은]?\s?(?:아[니닙닌])|오답|틀[렸린리])"
+    r"|[\s(]*(?:هو\s+|هي\s+)?(?:خاطئ|خطأ|غير\s+صحيح|ليس)|[\s(]*(?:\S{1,10}\s+)?(?:ग़?लत)",
+    re.I,
+)
+_COMPARES = re.compile(r"\b(?:better|more|most)\b", re.I)
+_PREFERRED_TO = re.compile(  # after an option
+    r"[)\]]?(?:,\s+not\s+(?:option\s+)?\w+,)?[^\S\n]+(?:(?:is|seems|looks|appears|feels|(?:would|might|may|could)\s+be)\s+(?:to\s+be\s+)?(?:\w+ly\s+|much\s+|far\s+|the\s+|an?\s+){0,2}"
+    r"(?:(?:more|most)\s+(?:appropriate|accurate|suitable|fitting|plausible|precise|correct|likely(?!\s+to\b))"
+    r"|better(?:\s+suited)?(?:\s+(?:\w+\s+)?(?:answer|option|choice|fit|match|one))?)"
+    r"|(?:fits|suits|matches|works)\s+(?:\w+\s+){0,3}?better)\b"
+    r"(?!\s+(?:if|when|unless)\b)(?:(?P<than>[^.!?\n]{0,30}?\sthan\s+)|(?=[^.!?\n]{0,40}(?:[.!?\n]|\Z)))",
     re.I,
 )
 _AFFIRMED = re.compile(r"(?:[^\S\n]|[-\u2013—:(])+(?:(?:correct|right|true|yes)\b|[✓✔✅])", re.I)
@@ -47,6 +72,7 @@ _CAPITALISED = re.compile(r"\b[A-Z][\w.]*[^\S\n]\Z")
 PREFERRED = re.compile(
     r"\s*(?:[.!;)\]。\uff01\uff1b]|\n|\Z|です|だ|(?:is|seems)\s+(?:better|best|right|correct|the)\b)"
 )
+_CLAUSE_END = re.compile(r"[,;.!]\s|[^\S\n]*\n\s*\S")
 _SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)|[\n。\uff01\uff1f।؟]")
 _EXPLAINS = re.compile(  # words of English, whose corrections are known
     r"\b(?:the|and|are|because|its|this|these|with|has|have|which|would|only|than|if|while"
@@ -66,7 +92,7 @@ _DENIES = re.compile(  # words of other languages, after the option that they de
 _DOUBT = re.compile(
     r"\b(?:not|no|never|hardly|barely|refus\w+|declin\w+|den(?:y|ie[sd])|reject\w*|discard\w*|disput\w+|object\w*|forget|skip|bad|distractors?|neither|nor|cannot|wrong|incorrect|false|least|unlikely|(?<!without\sa\s)doubt\w*|tempting"
     r"|eliminat(?:es?|ed|ing)|exclud\w+|except|rul\w+\s+out|might|may|maybe|perhaps|could|if|unless|whether"
-    r"|than|instead|either|avoid|disagree|fails?|opposite|starts?|begins?|your|old|but(?=\s+[A-Z]\b)|pas|nicht|kein\w*|niet|geen|inte|ikke|ingen|όχι|não|non|не|нет|không|bukan|tidak|değil|nie|není|nu|δεν"
+    r"|before|until|formerly|than|instead|either|avoid|disagree|fails?|opposite|starts?|begins?|your|old|but(?=\s+[A-Z]\b)|pas|nicht|kein\w*|niet|geen|inte|ikke|ingen|όχι|não|non|не|нет|không|bukan|tidak|değil|nie|není|nu|δεν"
     r"|ei|לא|نیست|ليس|ليست)\b|n['\u2019]t\b|[?\uff1f≠❌✗✘✖不没非]|ない|ません|아니|नहीं|ไม่",
     re.I,
 )
@@ -79,7 +105,12 @@ _ASSERTED = re.compile(
     r"|is\s+(?:the\s+)?(?:(?:only|best)\s+)?(?:correct|right|answer)\b)"
 )
 _LINKED = re.compile(
-    r"(?:\A\W*(?:\w+\W+)?|,\s+|\b(?:is|are|was|be|must\s+be)\s+(?:the\s+)?)\Z", re.I
+    r"(?:\A\W*(?:\w+\W+)?|\A\W*(?:the|this)\s+(?!question|problem|task|other)\w+\s+is\s+(?:\w+ly\s+)?about\s+(?:an?\s+|the\s+)?|,\s+|\b(?:is|are|was|be|must\s+be)\s+(?:the\s+)?)\Z",
+    re.I,
+)
+_IS_THE_ONE = re.compile(  # after an option that begins a reply of one sentence
+    r"\s+is\s+the\s+(?!(?:same|opposite|name|least|wrong|other|alternative|usual|old|former|first|last|second|third|next|most\s+\w+\s+(?:answer"
+    r"|choice|option))\b)[^.,;:!?\n]{1,80}[.!]?\s*\Z"
 )
 _LETTERED = re.compile(r"\w\s[A-Z]\b")
 _CONTINUED = re.compile(r"[^\W_]|[.,:/^]\d|\s(?:hundred|thousand|million|billion)\b", re.I)
@@ -167,6 +198,14 @@ class OptionNames:
         is_same_sentence = _SENTENCE_END.search(text, end, start) is None
         return letter if text.startswith(",", end) and is_same_sentence else ""
 
+    def _first_words(self, text: str) -> str:
+        """Return the letter of the option whose text opens a reply that names no other, or ""."""
+        letter, end = self._spelt(text, 0)
+        if not letter or not _CLAUSE_END.match(text, end):
+            return ""
+        letters = {mention.letter for mention in self._mentions(text) if not mention.denied}
+        return letter if letters == {letter} else ""
+
     def _mentions(self, text: str) -> list[Mention]:
         mentions = []
         for match in self._option_names.finditer(text):
@@ -182,6 +221,24 @@ class OptionNames:
             denied = NOT.search(before) or DENIED.match(text, end) or DENIED.match(text, closed)
             mentions.append(Mention(match.start(), end, letter, bool(match[1]), bool(denied)))
         return mentions
+
+    def _preferred(self, text: str) -> Iterator[tuple[int, str]]:
+        """Yield the offset and the letter of each option that a sentence calls better.
+
+        The sign ">" follows it, and the letter of the other option that the sentence names.
+        """
+        if _COMPARES.search(text) is None:
+            return
+        mentions = self._mentions(text)
+        for mention, next_mention in zip_longest(mentions, mentions[1:]):
+            match = _PREFERRED_TO.match(text, mention.end)
+            if match is None or mention.denied or is_remark(text, mention.start, match.end()):
+                continue
+            if match["than"] is None:
+                yield mention.start, f"{mention.letter}>"
+                continue
+            is_named = next_mention is not None and next_mention.start <= match.end() + LONGEST_KIND
+            yield mention.start, f"{mention.letter}>{next_mention.letter if is_named else '?'}"
 
     def _is_initial(self, text: str, match: re.Match[str]) -> bool:
         """Return whether a letter is one of a name, as in "John B. Smith"."""
@@ -275,12 +332,16 @@ class OptionNames:
             return False
         if is_quoted(text, mention.start) or is_retracted(text, mention.end):
             return False
+        if is_remark(text, mention.start, mention.end):
+            return False
         for doubt in _DOUBT.finditer(text, start, end):  # an option may be "False"
             if not mention.start <= doubt.start() < mention.end:
                 return False
         if ASIDE.search(text[start : mention.start].rstrip(" :\n-•*")):
             return False
         if mention.spelt:
+            if not text[: mention.start].strip() and _IS_THE_ONE.match(text, mention.end):
+                return True
             linked = _LINKED.search(text[start : mention.start])
             return bool(linked and _ASSERTED.match(text, mention.end) and not text[end:].strip())
         if self._lettered or _IN_PASSING.match(text, mention.end):

@@ -18,6 +18,7 @@ from harness.plugins.short_answers.numbers import only_number
 from harness.records import encodable
 from harness.scoring.conclusions import first_turn, has_other_answer, without_struck_out
 from harness.scoring.extraction import ExtractedValue, ExtractionKind, checked_take
+from harness.scoring.later_answers import repeats, states_another
 from harness.scoring.patterns import Take
 from harness.scoring.reasoning import without_reasoning
 
@@ -109,7 +110,8 @@ class JsonExtraction:
             json_text = encodable(json_text)
         except (ValueError, RecursionError):
             raise Unparseable("The JSON object's value is too large or too deep.") from None
-        if self._take == "last" and self._is_replaced(text[chosen.end :], json_text):
+        rest = text[chosen.end :]
+        if self._take == "last" and self._is_replaced(rest, json_text, tuple(chosen.value)):
             raise Unparseable("The reply states another answer after its last JSON object.")
         if isinstance(value, str):
             return json_text
@@ -117,12 +119,15 @@ class JsonExtraction:
             return ExtractedNumber(json_text)
         return JsonCollection(json_text) if isinstance(value, (list, dict)) else json_text
 
-    def _is_replaced(self, rest: str, answer: str) -> bool:
+    def _is_replaced(self, rest: str, answer: str, keys: tuple[str, ...]) -> bool:
         """Return whether the text after the object states another answer, or value of the key."""
         if has_other_answer(rest, 0, answer):
             return True
-        stated = {match[1].strip(" .").casefold() for match in self._stated.finditer(rest)}
-        return not stated <= {answer.strip(" .").casefold()}
+        name = self._path[-1]
+        other_keys = tuple(key for key in keys if key != name)
+        if states_another(rest, 0, answer, name, nouns=True, fields=other_keys):
+            return True
+        return not all(repeats(match[1], answer) for match in self._stated.finditer(rest))
 
     def write(self, answer: str) -> str | None:
         """Return a JSON object in which the key has the answer as its value."""

@@ -47,7 +47,7 @@ _SENTENCE_END = re.compile(r"[.!?]\s+|[。\uff01\uff1f]")
 _FINAL = re.compile(  # words that introduce the object that counts
     r"\b(?:here(?:['\u2019]s|\s+(?:is|are))|correct(?:ed|ion)?|final(?:ly)?|updated|revised|fixed|amended|improved"
     r"|my\s+(?:\w+\s+)?(?:answer|response|reply|output|json)|answer|result|response|output|right|no|so|thus"
-    r"|therefore|but|rather|sondern|sino|instead|becomes|json|antwort|ergebnis|korrigiert\w*|richtig\w*|réponse|corrigée?|résultat|respuesta"
+    r"|(?:revise|change|correct|amend|update)\s+(?:this|that|it|my\s+\w+)\s+to|therefore|but|rather|sondern|sino|instead|becomes|json|antwort|ergebnis|korrigiert\w*|richtig\w*|réponse|corrigée?|résultat|respuesta"
     r"|corregid\w+|resultado|resposta|corrigid\w+|risposta|corrett\w+|ответ|исправлен\w+)\b"
     r"|答案|回答|最终|最終|正确|正確|修正|更正|正解|正し|訂正|次の通り|以下|答え|정답|답변|수정",
     re.I,
@@ -60,6 +60,7 @@ _NOT_FINAL = re.compile(
     r"|[错錯误誤不没非旧前]|間違|例|틀|오답|아니",
     re.I,
 )
+_BLANK = re.compile(r"\s*(?:\.{2,}|…|_+|<[^<>]*>|\[[^\[\]]*\])\s*")
 _JSON_FENCE = re.compile(r"```[ \t]*json", re.I)
 
 
@@ -131,7 +132,17 @@ def _is_final(text: str, objects: list[JsonObject]) -> bool:
         -1
     ]
     sentence = f"{sentence.strip()}:"
-    return _FINAL.search(sentence) is not None and _NOT_FINAL.search(sentence) is None
+    if _NOT_FINAL.search(sentence):
+        return False
+    is_filled_in = not is_inline and all(_is_template(item.value) for item in earlier)
+    return is_filled_in or _FINAL.search(sentence) is not None
+
+
+def _is_template(value: dict[str, Any]) -> bool:
+    """Return whether an object only shows a format: all its values are such as "..." and "<x>"."""
+    if not value:
+        return False
+    return all(isinstance(part, str) and _BLANK.fullmatch(part) for part in value.values())
 
 
 def json_objects(text: str) -> list[JsonObject]:

@@ -247,3 +247,21 @@ def test_a_line_that_shows_the_format_names_no_choice() -> None:
     assert chosen_in(Reply(text, "stop"), choices) is None
     text = "Here is my verdict in the requested format:\nVerdict: fully"
     assert chosen_in(Reply(text, "stop"), choices) == "fully"
+
+
+@pytest.mark.parametrize(
+    ("text", "choice"),
+    [
+        ("My first answer: yes", None),
+        ("Answer in the reply: yes", None),
+        ("Answer given in the response: yes", None),
+        ("The expected answer: yes", None),
+        ("Reference answer: yes", None),
+        ("The correct answer would be: yes", None),
+        ("My answer: yes", "yes"),
+        ("Overall answer: yes", "yes"),
+        ("Answer to the question: yes", "yes"),
+    ],
+)
+def test_an_answer_that_is_not_the_judges_is_no_verdict(text: str, choice: str | None) -> None:
+    assert chosen_in(Reply(text, "stop"), {"yes": 1, "no": 0}) == choice

@@ -434,3 +434,75 @@ def test_a_score_in_a_format_or_under_a_condition_is_no_verdict(
     text: str, number: float | None
 ) -> None:
     assert built().read(replies(text)[0]) == number
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "However, 5 seems fairer.",
+        "But 5 looks more appropriate.",
+        "6 fits the text better.",
+        "Still, 3 remains my rating.",
+        "A score of 5 matches the rubric better.",
+        "5 reflects its quality better.",
+        "I deduct 3 points.",
+        "I have to deduct two points for style.",
+        "Minus 2 points for style.",
+        "5 points seems fairer.",
+        "However, five points seem fairer.",
+        "A five would be fairer.",
+        "Let me lower this to five.",
+        "I will lower it by 2 points.",
+        "It deserves a 5.",
+        "The text merits five points.",
+        "This score is too high.",
+    ],
+)
+@pytest.mark.parametrize("pattern", [r"score is (\d+)", r"score: (\d+)"])
+def test_another_score_that_seems_fairer_is_no_verdict(pattern: str, later: str) -> None:
+    score = "Score: 2." if ":" in pattern else "The coherency score is 2."
+    judge = built(pattern=pattern, low=1, high=5)
+    assert judge.read(Reply(f"{score} {later}", "stop")) is None
+    assert judge.read(Reply(f"{score}\n\n{later}", "stop")) is None
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "The 3 paragraphs fit together.",
+        "2 sentences seem out of place.",
+        "The two parts fit together well.",
+        "One sentence feels abrupt.",
+        "One of the sentences seems odd.",
+        "No one deserves this fate.",
+        "Sentence 3 seems out of place.",
+        "Section 2 remains unclear.",
+        "It has 2 points that seem unclear.",
+        "It deserves an 8.",
+        "It deserves eight points.",
+        "This answer is wrong about the date.",
+        "The response is incorrect in places.",
+        "I would not change this.",
+    ],
+)
+def test_counts_and_remarks_on_the_text_after_a_score_change_nothing(later: str) -> None:
+    assert built().read(Reply(f"The coherency score is 8. {later}", "stop")) == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("If it had an ending, the coherency score is 9.", None),
+        ("Without the last line, the coherency score is 9.", None),
+        ("The coherency score is 9 for the first half only.", None),
+        ("For the first half, the coherency score is 9.", None),
+        ("A perfect text, whose coherency score is 9, has one plot. This one has two.", None),
+        ("If I consider all sentences, the coherency score is 9.", 9),
+        ("Although the end is abrupt, the coherency score is 9.", 9),
+        ("For these reasons, the coherency score is 9.", 9),
+        ("In this text, the coherency score is 9.", 9),
+        ("The coherency score is 9 for its flow.", 9),
+    ],
+)
+def test_a_score_of_a_part_or_another_text_is_no_verdict(text: str, number: float | None) -> None:
+    assert built().read(Reply(text, "stop")) == number

@@ -413,3 +413,29 @@ def test_many_blank_lines_are_as_one() -> None:
     text = "The answer is 8." + "\n \n" * 30_000
     assert read_number(text, "last") == 8
     assert read_number(f"{text}Check: 4 + 4 = 8", "last") == 8
+
+
+@pytest.mark.parametrize(
+    ("later", "is_read"),
+    [
+        ("This answer is wrong.", False),
+        ("This result is wrong.", False),
+        ("That answer is incorrect.", False),
+        ("The above answer is wrong.", False),
+        ("The result given above is wrong.", False),
+        ("This number is too high.", False),
+        ("That total isn't right.", False),
+        ("This is the correct answer.", True),
+        ("This answer is correct.", True),
+        ("This answer assumes that no egg is broken.", True),
+        ("This method is not wrong.", True),
+    ],
+)
+@pytest.mark.parametrize("answer", ["The answer is 24.", "**24**", "She has 24 eggs."])
+def test_an_answer_that_is_called_wrong_is_not_read(answer: str, later: str, is_read: bool) -> None:
+    reply = f"{answer}\n\n{later}"
+    if is_read:
+        assert read_number(reply, "last") == 24
+        return
+    with pytest.raises(Unparseable):
+        read_number(reply, "last")

@@ -190,3 +190,16 @@ def test_an_example_or_a_format_is_no_answer(reply: str) -> None:
 )
 def test_an_introduced_object_is_the_answer(reply: str) -> None:
     assert json_object(reply.replace("{}", '{"answer": "Oslo"}')) == {"answer": "Oslo"}
+
+
+@pytest.mark.parametrize(
+    "introduction",
+    [
+        'Here is the result in the format {"label": "..."} that you asked for:\n\n',
+        'The expected format is {"label": "<label>"}. For this ticket:\n',
+        'Initial classification: {"label": "ham"}\n\nThe link is odd. I revise this to: ',
+    ],
+)
+def test_a_format_or_a_first_thought_leaves_the_last_object(introduction: str) -> None:
+    final = '{"label": "spam"}'
+    assert json_object(f"{introduction}{final}") == {"label": "spam"}
