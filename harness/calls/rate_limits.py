@@ -176,12 +176,12 @@ class Demand(NamedTuple):
 class Reservation(NamedTuple):
     """A reservation for a call: when the call was sent (seconds), and its expected use by unit.
 
-    ``whole`` is that in the limits of which a shard has a part.
+    ``undivided`` is that in the limits of which a shard has a part.
     """
 
     sent: float
     amounts: Amounts
-    whole: Reservation | None = None
+    undivided: Reservation | None = None
 
 
 def _a_minute(limit: float, unit: Unit) -> str:
@@ -239,7 +239,7 @@ class RateLimits:
         share: File in which the processes of this machine count their use of the user's limits.
             None: each process counts only its own.
         shared: Shares the user's limits with processes of other machines instead.
-        whole: The limits of which these are a shard's part. Calls keep to both.
+        undivided: The limits of which these are a shard's part. Calls keep to both.
         clock: Returns the current time in seconds.
 
     Attributes:
@@ -254,13 +254,13 @@ class RateLimits:
         *,
         share: Path | None = None,
         shared: SharedRates | None = None,
-        whole: RateLimits | None = None,
+        undivided: RateLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
         self._share = share
         self._shared = shared
-        self.whole = whole
+        self.undivided = undivided
         if shared is not None:
             self._clock = shared.clock
             shared.demand = self._demand
@@ -301,8 +301,8 @@ class RateLimits:
         """Lock the shared windows, if any, and yield whether this succeeded."""
         with contextlib.ExitStack() as stack:
             free = True
-            if self.whole is not None:
-                free = stack.enter_context(self.whole.exclusive())
+            if self.undivided is not None:
+                free = stack.enter_context(self.undivided.exclusive())
             if free:
                 free = stack.enter_context(self._exclusive_part())
             if not free:
@@ -343,9 +343,9 @@ class RateLimits:
         margins = self._margins()
         amounts = _amounts(*self._estimate.of(request))
         longest = 0.0
-        if self.whole is not None:
-            longest = self.whole.wait(request)
-            self.reason = self.whole.reason
+        if self.undivided is not None:
+            longest = self.undivided.wait(request)
+            self.reason = self.undivided.reason
         for unit, window in self._windows.items():
             wait = window.wait(amounts[unit], margins[unit], now)
             if wait > longest:
@@ -363,8 +363,8 @@ class RateLimits:
         for unit, amount in amounts.items():
             self._windows[unit].take(amount, now)
         self._open += 1
-        whole = None if self.whole is None else self.whole.take(request)
-        return Reservation(now, amounts, whole)
+        undivided = None if self.undivided is None else self.undivided.take(request)
+        return Reservation(now, amounts, undivided)
 
     def settle(
         self,
@@ -379,8 +379,8 @@ class RateLimits:
         """
         if reservation is None:
             return
-        if self.whole is not None:
-            self.whole.settle(reservation.whole, request, usage, used)
+        if self.undivided is not None:
+            self.undivided.settle(reservation.undivided, request, usage, used)
         now = self._clock()
         self._open -= 1
         actual: Mapping[Unit, float] = reservation.amounts

@@ -69,23 +69,23 @@ def rm(runs: Runs, yes: bool = False) -> None:
     settings = Settings()
     folders = runs_named(runs, settings, removed=True)
     lost = sum(keep_paid(folder, settings) for folder in folders)
-    kept = (
+    message = (
         "The cache keeps their paid replies: the same run file runs again without paying for them."
     )
     if lost:
         calls = count_of(lost, "call")
-        kept = f"The cache lacks the replies to {calls}: a new run pays for them again."
+        message = f"The cache lacks the replies to {calls}: a new run pays for them again."
     if not yes:
         show(runs_document({folder.name: run_metrics(folder) for folder in folders}))
         what = "this run" if len(folders) == 1 else f"these {len(folders):,} runs"
         if lost:
-            say(kept)
+            say(message)
         if not agreed(f"Delete {what}?"):
             raise UserError("Nothing was deleted.", "Answer y, or use --yes.")
     for folder in folders:
         folder.remove()
         say(f"Deleted {folder.path}")
-    say(kept)
+    say(message)
 
 
 def mv(run: Run, new: Annotated[str, typer.Argument(metavar="NEW")]) -> None:

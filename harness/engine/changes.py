@@ -15,10 +15,10 @@ from harness.config.run_file import is_below
 from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import differing_rows, items, reread_rows
 from harness.engine.job import Job
+from harness.engine.own_rows import own_rows
 from harness.engine.plan import Opening
 from harness.engine.reasoning import REASONING
 from harness.engine.resolving import if_grown, resolved
-from harness.engine.run_files import own_rows
 from harness.plugin_loader import CODE
 from harness.ports import Backend, overrides
 from harness.records import Attempt, Instance, messages_hash

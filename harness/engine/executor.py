@@ -27,11 +27,11 @@ from harness.engine.changes import check_changes, check_splitter
 from harness.engine.job import Job, Rescore, ScoredAgain
 from harness.engine.judges import Judges
 from harness.engine.models import worker_count
+from harness.engine.own_rows import with_own_rows
 from harness.engine.plan import CachedDraws, RunPlan, UnfinishedSample, Work
 from harness.engine.progress import Ending, Listener, Tally, Watch
 from harness.engine.reasoning import unseparated
 from harness.engine.recorder import AttemptRecorder, Observers
-from harness.engine.run_files import with_own_rows
 from harness.engine.samples import SampleRunner
 from harness.engine.session import (
     Session,

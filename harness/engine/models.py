@@ -86,23 +86,23 @@ class Resources:
         a hash is stored. Otherwise, a shard has its own part of the limits, and shares the whole
         limits with the machine's other runs.
         """
-        whole: RateLimits | None = None
+        undivided: RateLimits | None = None
         if not self.shares_calls:
             id_ = content_hash((backend, endpoint, model, *([shard] if shard else [])))
             if shard:
-                whole = self.rate_limits(backend, endpoint, model)
+                undivided = self.rate_limits(backend, endpoint, model)
         else:  # servers at a loopback address are those of one machine
             host = platform.node() if past_proxies(endpoint) else ""
             id_ = content_hash((backend, endpoint, model, host, *provider_keys))
         if id_ not in self._rate_limits:
-            self._rate_limits[id_] = self._new_rate_limits(id_, whole)
+            self._rate_limits[id_] = self._new_rate_limits(id_, undivided)
         return self._rate_limits[id_]
 
-    def _new_rate_limits(self, id_: str, whole: RateLimits | None) -> RateLimits:
+    def _new_rate_limits(self, id_: str, undivided: RateLimits | None) -> RateLimits:
         for layer in self.layers:
             if (shared := layer.shared_rates(id_)) is not None:
                 return RateLimits({}, shared=shared)
-        return RateLimits({}, share=self.settings.cache_dir / "rates" / id_, whole=whole)
+        return RateLimits({}, share=self.settings.cache_dir / "rates" / id_, undivided=undivided)
 
     def __enter__(self) -> Self:
         self.servers.__enter__()
@@ -462,9 +462,9 @@ def apply_limits(models: Sequence[Model]) -> None:
     for model in models:
         sharers = [sharer for sharer in models if sharer.rates is model.rates]
         model.rates.set_limits(_lowest(sharer.limits for sharer in sharers))
-        if model.rates.whole is not None:
-            whole = (sharer.whole_limits or sharer.limits for sharer in sharers)
-            model.rates.whole.set_limits(_lowest(whole))
+        if model.rates.undivided is not None:
+            undivided = (sharer.whole_limits or sharer.limits for sharer in sharers)
+            model.rates.undivided.set_limits(_lowest(undivided))
 
 
 def _lowest(sections: Iterable[LimitsSection]) -> dict[Unit, int]:

@@ -62,15 +62,15 @@ def recorded_replies(runs_dir: Path) -> Iterator[ReplyRow]:
     Replies of runs that were made here come first: the cache keeps the first one of a call. Of
     other runs, only those count whose model is the same on each machine.
     """
-    own: list[RunFolder] = []
-    foreign: list[RunFolder] = []
+    own_runs: list[RunFolder] = []
+    foreign_runs: list[RunFolder] = []
     for folder in all_runs(runs_dir):
         with contextlib.suppress(HarnessError):  # skip a folder that cannot be read
             if folder.made_here():
-                own.append(folder)
+                own_runs.append(folder)
             elif not _is_local(folder.read_config().model):
-                foreign.append(folder)
-    for folder in (*own, *foreign):
+                foreign_runs.append(folder)
+    for folder in (*own_runs, *foreign_runs):
         with contextlib.suppress(HarnessError):
             yield from _replies_of(folder)
 

@@ -6,7 +6,6 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,9 @@ from harness.config.run_file import RunFile, flatten, is_below
 from harness.config.settings import Settings
 from harness.config.yaml_text import read
 from harness.datasets.folder import DataFolder
-from harness.datasets.row_formats import plain
-from harness.datasets.rows import differing_rows, items, name_rows
+from harness.datasets.rows import differing_rows, items
 from harness.engine.judges import judge_fingerprint
+from harness.engine.own_rows import own_rows, write_rows
 from harness.engine.resolving import (
     build_task,
     code_hashes,
@@ -28,7 +27,7 @@ from harness.engine.resolving import (
     refuse_other_address,
     resolved,
 )
-from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, raised_as
+from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.execution import (
     ExecutionRefused,
     executing,
@@ -37,8 +36,6 @@ from harness.execution import (
     report_executions,
 )
 from harness.plugin_loader import CODE, FILE, kind, register
-from harness.store.files import make_folder, replacing, write_whole
-from harness.store.json_lines import encode
 from harness.store.lost_lines import warn_of_names
 from harness.store.run_folder import (
     EXTENDS,
@@ -168,14 +165,14 @@ def _plain(
         if _TASK.fullmatch(section) and name == "rows":
             if "path" in tree:
                 raise ConfigError("task.rows and task.path are both given.", "Keep one of them.")
-            content = {"name": "jsonl"} | content | {"path": written(value, where)}
+            content = {"name": "jsonl"} | content | {"path": write_rows(value, where)}
         elif section == "task" and name == "path":
             content = {"name": "jsonl"} | content | {"path": value}
         elif name == "task.rows" and section == "matrix":
             remedy = "Write variants: {one: {task.rows: […]}, two: {task.rows: […]}}."
             raise ConfigError("matrix cannot vary task.rows.", remedy)
         elif name == "task.rows":
-            content["task.path"] = written(value, where)
+            content["task.path"] = write_rows(value, where)
         elif isinstance(value, Mapping):
             content[name] = _plain(value, functions, f"{section}.{name}".lstrip("."), where)
         elif isinstance(value, list | tuple):
@@ -526,57 +523,3 @@ def _hashes(folder: RunFolder, run: RunFile, settings: Settings) -> Mapping[str,
                     fingerprint[f"judge_{judge.as_}_{key}"] = value
     fingerprint = {name: value for name, value in fingerprint.items() if name.endswith(HASH)}
     return if_grown(fingerprint, folder, run, settings)
-
-
-ROWS_FOLDER = "rows"  # of the cache folder
-_REMEDY = "Free some space or fix the permissions, or set HARNESS_CACHE_DIR to another folder."
-
-
-def written(rows: Iterable[Mapping[str, Any]], where: str) -> str:
-    """Write rows to the cache by hash, and return the file's path.
-
-    Raises:
-        ConfigError: If they are not a list of mappings.
-        StoreFailed: If the cache folder cannot be written.
-    """
-    if isinstance(rows, str):
-        raise ConfigError("task.rows is not a list of rows.", f"For a file: task.path: {rows}.")
-    if not isinstance(rows, Iterable) or isinstance(rows, Mapping):
-        raise ConfigError("task.rows is not a list of rows.", "Begin each row with '- '.")
-    lines = []
-    for number, row in enumerate(rows, start=1):
-        try:
-            with raised_as(ConfigError, f"task.rows, item {number}: "):
-                lines.append(encode(plain(dict(row))) + b"\n")
-        except (TypeError, ValueError, RecursionError) as error:
-            problem = f"task.rows, item {number}: not a mapping that JSON can represent ({error})."
-            remedy = "For a data frame: frame.to_dict('records') in pandas, to_dicts() in polars."
-            raise ConfigError(problem, remedy) from None
-    content = b"".join(lines)
-    path = Settings().cache_dir.absolute() / ROWS_FOLDER / sha256(content).hexdigest() / ROWS
-    try:
-        if not path.exists():
-            make_folder(path.parent)
-            with replacing(path, _REMEDY) as temporary:
-                temporary.write_bytes(content)
-    except OSError as error:
-        raise StoreFailed(f"Cannot write {path}: {error.strerror}.", _REMEDY) from None
-    name_rows(path, f"{where}, task.rows" if where else "task.rows")
-    return str(path)
-
-
-def with_own_rows(run: RunFile, folder: RunFolder, settings: Settings) -> RunFile:
-    """Copy rows given in a run file, if any, to a run's folder. Return the run file to record."""
-    path = own_rows(run, settings)
-    if path is None:
-        return run
-    write_whole(folder.path / ROWS, path.read_bytes())
-    options = {key: value for key, value in run.task.options.items() if key != "path"}
-    task = run.task.with_options({**options, "rows": ROWS})
-    return run.model_copy(update={"task": task})
-
-
-def own_rows(run: RunFile, settings: Settings) -> Path | None:
-    """Return the path of the copy of rows that were given in a run file, or None."""
-    path = Path(str(run.task.options.get("path", "")))
-    return path if path.is_relative_to(settings.cache_dir.absolute() / ROWS_FOLDER) else None

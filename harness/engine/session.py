@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from dataclasses import dataclass, field
 from functools import partial
 from math import fsum
-from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeVar
 from uuid import uuid4
@@ -18,11 +17,12 @@ from harness.calls.backend_layers import ModelAnswers
 from harness.calls.budget import Budget
 from harness.calls.calls import Calls, Unused
 from harness.calls.concurrency import ConcurrencyLimiter
-from harness.calls.database import NAME, SESSION, Statement, Write
+from harness.calls.database import SESSION, Write
 from harness.calls.reply_cache import Payment, ReplyCache, payment_row
 from harness.calls.signals import Notices, Stop, Stopping
 from harness.config.run_file import Shard
 from harness.config.settings import Settings
+from harness.engine.accounts import SHARER, file_row, follow_account, recorded_names, shards_row
 from harness.engine.infrastructure import CallLayer, LaterCalls, call_layers
 from harness.engine.models import Model, apply_limits
 from harness.engine.reasoning import mark_warnings
@@ -40,7 +40,7 @@ from harness.records import (
     account_of,
 )
 from harness.store.files import make_folder
-from harness.store.run_folder import FRESH, RunFolder, Spending, new_run_id
+from harness.store.run_folder import FRESH, RunFolder, Spending
 from harness.store.runs import (
     base_name,
     latest_session,
@@ -186,7 +186,7 @@ async def open_session(
             replies = stack.enter_context(open_cache(settings, status("cache")))
             replies.check_room()
             if folder is not None:
-                session.run_id = await _follow_account(replies, folder, session.run_id, base)
+                session.run_id = await follow_account(replies, folder, session.run_id, base)
             used = None if folder is None else partial(_used_calls, folder)
             session.replies = replies
             session.unused = Unused(replies, {session.run_id, *session.merged_ids}, used)
@@ -208,65 +208,6 @@ async def open_session(
         yield session
     if session.budget is not None and session.budget.broken is not None:
         raise session.budget.broken
-
-
-# Of `_name_row` or `_shards_row`, or several of `_file_row`
-_ACCOUNT = "SELECT key FROM payments WHERE run = ?"
-_REPLACED = "DELETE FROM payments WHERE run = ? AND (created < ? OR key = ?)"  # of `_file_row`
-_SHARER = "INSERT OR IGNORE INTO payments (run, key, usd, created) VALUES (?, ?, 0.0, ?)"
-
-
-def _name_row(folder: RunFolder) -> str:
-    """Return the ``run`` of the payment (of nothing) whose key is the account of a run's name.
-
-    A run that was renamed or started with --fresh has another account than its name's first run. If
-    its folder is deleted, a new run of the name would otherwise not count what it has spent.
-    """
-    return f"{NAME}{folder.first_account()}"
-
-
-def _file_row(root: Path, base: str) -> str:
-    """Return the ``run`` of the payments (of nothing) whose keys are accounts of a file's runs.
-
-    The runs of variants that the file no longer has are among them, even if they are deleted.
-    """
-    return f"{NAME}file {RunFolder(root, base).first_account()}"
-
-
-def _shards_row(root: Path, file: str) -> str:
-    """Return the ``run`` of the payments (of nothing) whose keys are names of a file's shards."""
-    return f"{NAME}shards {RunFolder(root, file).first_account()}"
-
-
-def _recorded_names(replies: ReplyCache, row: str) -> list[str]:
-    """Return the accounts or names that a row such as `_file_row` has as keys, sorted."""
-    return sorted(key.decode() for (key,) in replies.read(_ACCOUNT, [row]))
-
-
-async def _follow_account(replies: ReplyCache, folder: RunFolder, run_id: str, base: str) -> str:
-    """Return a run's id: if it is new, with the account of the last run that had its name.
-
-    Otherwise, record that its account is that of its name. If it was started with --fresh, the
-    accounts of the runs that it replaces no longer count for the file ``base``.
-    """
-    name = _name_row(folder)
-    rows = replies.read(_ACCOUNT, [name])
-    recorded = rows[0][0].decode() if rows else folder.first_account()
-    account = account_of(run_id)
-    if recorded == account:
-        return run_id
-    manifest = folder.read_manifest()
-    if not manifest:
-        return new_run_id(recorded)
-    forget: list[Statement] = [("DELETE FROM payments WHERE run = ?", [name])]
-    if base and FRESH in manifest:
-        root = folder.path.parent
-        for replaced in (base, *_recorded_names(replies, _shards_row(root, base))):
-            row = _file_row(root, replaced)
-            forget.append((_REPLACED, [row, manifest[FRESH], recorded.encode()]))
-    await replies.write(Write((), (), forget))
-    await replies.charge(account, Payment(name, 0.0))
-    return run_id
 
 
 def keep_paid(folder: RunFolder, settings: Settings, *, replies: bool = True) -> int:
@@ -296,7 +237,7 @@ def keep_paid(folder: RunFolder, settings: Settings, *, replies: bool = True) ->
         make_folder(path.parent)
         with ReplyCache(path, notice=logger.warning, restore=restore) as cache:
             if folder.spending.exists():
-                await _follow_account(cache, folder, run_id, base_name(folder))
+                await follow_account(cache, folder, run_id, base_name(folder))
             session = Session(run_id, Stop(), Notices())
             with contextlib.suppress(DataInvalid):
                 await _PaidByRuns(session, cache, {session.account: folder}).add(session.account)
@@ -339,8 +280,8 @@ async def _sharers(
         for run in runs:
             if name != base and latest_session(run.read_manifest()) >= fresh_at:
                 by_base.setdefault(name, {})[run.name] = run
-    shards = _shards_row(root, file)
-    recorded_shards = _recorded_names(replies, shards)
+    shards = shards_row(root, file)
+    recorded_shards = recorded_names(replies, shards)
     now = time.time()
     rows: list[list[object]] = []
     for name in by_base.keys() - {file, *recorded_shards}:
@@ -349,18 +290,18 @@ async def _sharers(
     others: dict[str, RunFolder | None] = {}
     for name in dict.fromkeys((*by_base, *recorded_shards)):
         accounts = same_part if name == base else others
-        row = _file_row(root, name)
-        recorded = _recorded_names(replies, row)
+        row = file_row(root, name)
+        recorded = recorded_names(replies, row)
         existing: dict[str, RunFolder] = {}
         for run in by_base.get(name, {}).values():
             if run.name != folder.name:
                 existing[account_of(run.run_id())] = run
         accounts |= dict.fromkeys(recorded) | existing
-        own = {session.account} if name == base else set()
-        for account in {*own, *existing}.difference(recorded):
+        session_accounts = {session.account} if name == base else set()
+        for account in {*session_accounts, *existing}.difference(recorded):
             rows.append([row, account.encode(), now])
     if rows:
-        await replies.write(Write((), (), [(_SHARER, row) for row in rows]))
+        await replies.write(Write((), (), [(SHARER, row) for row in rows]))
     for accounts in (same_part, others):
         accounts.pop(session.account, None)
     for account in same_part:
@@ -384,16 +325,16 @@ async def _open_budget(
     payer = uuid4().hex
     folders = {**sharers.others, **sharers.same_part, account: folder}
     paid = _PaidByRuns(session, replies, folders)
-    own = await paid.add(account)
-    if folder is not None and own.usd > folder.read_spending().usd:
+    paid_by_run = await paid.add(account)
+    if folder is not None and paid_by_run.usd > folder.read_spending().usd:
         # What a deleted run of this name has spent is otherwise known to the cache alone.
-        await asyncio.to_thread(folder.write_spending, payer, own.usd)
+        await asyncio.to_thread(folder.write_spending, payer, paid_by_run.usd)
     same_part = [await paid.add(sharer) for sharer in sharers.same_part]
     others = [await paid.add(sharer) for sharer in sharers.others]
     spent_by_others = fsum(amount.usd for amount in same_part)
     total = fsum([spent_by_others, *(amount.usd for amount in others)])
     spent_by_others = max(spent_by_others, total - usd * (sharers.n_parts - 1))
-    unsure = fsum(amount.unsure for amount in (own, *same_part, *others))
+    unsure = fsum(amount.unsure for amount in (paid_by_run, *same_part, *others))
 
     async def record(more: float, max_usd: float) -> None:
         # A killed run's calls in flight then count as paid, even if the cache or the folder is
@@ -404,9 +345,9 @@ async def _open_budget(
 
     budget = Budget(
         usd,
-        own.usd + spent_by_others,
+        paid_by_run.usd + spent_by_others,
         session.stop,
-        unsure=min(unsure, own.usd + spent_by_others),
+        unsure=min(unsure, paid_by_run.usd + spent_by_others),
         shared=spent_by_others,
         record=record,
         status=session.notices.status("budget"),

@@ -165,9 +165,9 @@ def read_counted(path: Path, kind: Literal["", "judged"]) -> CountedAttempts:
 def _counted(path: Path, table: AttemptTable, line_of: Ints, rows: Rows) -> CountedAttempts:
     counting, draws = _resolve(table, line_of, rows.column("redraw")[line_of])
     if dropped := _of_lost_answers(path, table, counting, line_of, rows.column("offset")):
-        kept = ~np.isin(np.flatnonzero(counting), dropped)
+        retained = ~np.isin(np.flatnonzero(counting), dropped)
         counting[dropped] = False
-        draws = draws[kept]
+        draws = draws[retained]
     lines = line_of[counting]
     columns = {name: rows.column(name)[lines] for name in rows.fields}
     return CountedAttempts(table.take(counting), draws, columns)

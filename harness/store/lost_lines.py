@@ -124,20 +124,21 @@ def refuse_exchanged(folder: Path) -> None:
     Raises:
         StoreFailed: If folders were exchanged.
     """
-    held = _named(folder).run
-    if held and _is_exchanged(folder, held):
-        problem = f"{folder} holds the run {held!r}, whose folder {folder.with_name(held)} holds "
+    recorded_run = _named(folder).run
+    if recorded_run and _is_exchanged(folder, recorded_run):
+        its_folder = folder.with_name(recorded_run)
         raise StoreFailed(
-            f"{problem}the run {_named(folder.with_name(held)).run!r}: folders were exchanged.",
+            f"{folder} holds the run {recorded_run!r}, whose folder {its_folder} holds the run "
+            f"{_named(its_folder).run!r}: folders were exchanged.",
             "Rename them back. To rename a run: harness mv.",
         )
 
 
-def _is_exchanged(folder: Path, held: str) -> bool:
+def _is_exchanged(folder: Path, recorded_run: str) -> bool:
     return (
-        held != folder.name
-        and Path(held).name == held
-        and _named(folder.with_name(held)).run not in ("", held)
+        recorded_run != folder.name
+        and Path(recorded_run).name == recorded_run
+        and _named(folder.with_name(recorded_run)).run not in ("", recorded_run)
     )
 
 
@@ -145,13 +146,13 @@ def warn_of_names(folders: Iterable[RunFolder]) -> None:
     """Warn of folders that were renamed or copied without the harness: which run they hold."""
     for folder in folders:
         manifest = _named(folder.path)
-        held = manifest.run
-        if held in ("", folder.name) or _is_exchanged(folder.path, held):
+        recorded_run = manifest.run
+        if recorded_run in ("", folder.name) or _is_exchanged(folder.path, recorded_run):
             continue
-        is_name = Path(held).name == held
-        is_copy = is_name and _named(folder.path.with_name(held)).id == manifest.id
+        is_name = Path(recorded_run).name == recorded_run
+        is_copy = is_name and _named(folder.path.with_name(recorded_run)).id == manifest.id
         how = "is a copy of" if is_copy else "was renamed from"
-        _warn(f"The folder {folder.name} {how} the run {held!r:.80}.")
+        _warn(f"The folder {folder.name} {how} the run {recorded_run!r:.80}.")
 
 
 def _lost_settings(folder: Path) -> tuple[str, str] | None:

@@ -239,7 +239,7 @@ def test_shards_and_a_whole_run_together_keep_to_the_limit(tmp_path: Path) -> No
         if not part:
             return whole
         share = tmp_path / f"m {part}"
-        return RateLimits({"requests": 15}, share=share, whole=whole, clock=clock)
+        return RateLimits({"requests": 15}, share=share, undivided=whole, clock=clock)
 
     processes = [started(1), started(2), started()]
     sent: list[tuple[float, int]] = []

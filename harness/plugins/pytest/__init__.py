@@ -93,7 +93,8 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         return None
     from harness.plugins.pytest.run_files import RunFileCollector
 
-    return RunFileCollector.from_parent(parent, path=file_path)
+    notes = parent.config.stash.setdefault(NOTES, [])
+    return RunFileCollector.from_parent(parent, path=file_path, notes=notes)
 
 
 def pytest_terminal_summary(

@@ -22,11 +22,14 @@ from harness.errors import HarnessError, UserError, for_command
 from harness.execution import executing
 from harness.plugins.gate.api import check_section, read_bounds
 from harness.plugins.gate.gate import application_answered_at, application_note
-from harness.plugins.pytest import NOTES
 
 
 class RunFileCollector(pytest.File):
-    """A run file, whose runs are collected as tests."""
+    """A run file, whose runs are collected as tests. ``notes`` receives notes on the runs."""
+
+    def __init__(self, *, notes: list[str], **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.notes = notes
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield a test for each run."""
@@ -48,7 +51,7 @@ class RunFileCollector(pytest.File):
             raise self.CollectError(str(error)) from None
         for variant, run_file in runs.items():
             name = variant or base
-            options = {"variant": variant, "given": bounds}
+            options = {"variant": variant, "given": bounds, "notes": self.notes}
             yield RunItem.from_parent(self, name=name, base=base, run=run_file, **options)
 
 
@@ -56,9 +59,17 @@ class RunItem(pytest.Item):
     """A run as a test, which passes if the run meets its bounds."""
 
     def __init__(
-        self, *, base: str, variant: str, run: RunFile, given: dict[str, Any], **more: Any
+        self,
+        *,
+        base: str,
+        variant: str,
+        run: RunFile,
+        given: dict[str, Any],
+        notes: list[str],
+        **more: Any,
     ) -> None:
         super().__init__(**more)
+        self.notes = notes
         self.base = base
         self.variant = variant
         self.run = run
@@ -73,8 +84,7 @@ class RunItem(pytest.Item):
             ended = run(self.path, variant=self.variant, progress=False)
         answered_at = application_answered_at(ended.folder)
         if answered_at is not None and answered_at < started_at:
-            notes = self.config.stash.setdefault(NOTES, [])
-            notes.append(application_note(ended.name, answered_at))
+            self.notes.append(application_note(ended.name, answered_at))
         checked = ended.check(**self.given)
         if not checked:
             failed = f"\nWhat fails: harness show {ended.name} --failed"

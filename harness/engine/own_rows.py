@@ -1,0 +1,68 @@
+"""Rows that a run file holds itself: written to the cache, and copied to the run's folder."""
+
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from harness.config.run_file import RunFile
+from harness.config.settings import Settings
+from harness.datasets.row_formats import plain
+from harness.datasets.rows import name_rows
+from harness.errors import ConfigError, StoreFailed, raised_as
+from harness.store.files import make_folder, replacing, write_whole
+from harness.store.json_lines import encode
+from harness.store.run_folder import ROWS, RunFolder
+
+ROWS_FOLDER = "rows"  # of the cache folder
+_REMEDY = "Free some space or fix the permissions, or set HARNESS_CACHE_DIR to another folder."
+
+
+def write_rows(rows: Iterable[Mapping[str, Any]], where: str) -> str:
+    """Write rows to the cache by hash, and return the file's path.
+
+    Raises:
+        ConfigError: If they are not a list of mappings.
+        StoreFailed: If the cache folder cannot be written.
+    """
+    if isinstance(rows, str):
+        raise ConfigError("task.rows is not a list of rows.", f"For a file: task.path: {rows}.")
+    if not isinstance(rows, Iterable) or isinstance(rows, Mapping):
+        raise ConfigError("task.rows is not a list of rows.", "Begin each row with '- '.")
+    lines = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            with raised_as(ConfigError, f"task.rows, item {number}: "):
+                lines.append(encode(plain(dict(row))) + b"\n")
+        except (TypeError, ValueError, RecursionError) as error:
+            problem = f"task.rows, item {number}: not a mapping that JSON can represent ({error})."
+            remedy = "For a data frame: frame.to_dict('records') in pandas, to_dicts() in polars."
+            raise ConfigError(problem, remedy) from None
+    content = b"".join(lines)
+    path = Settings().cache_dir.absolute() / ROWS_FOLDER / sha256(content).hexdigest() / ROWS
+    try:
+        if not path.exists():
+            make_folder(path.parent)
+            with replacing(path, _REMEDY) as temporary:
+                temporary.write_bytes(content)
+    except OSError as error:
+        raise StoreFailed(f"Cannot write {path}: {error.strerror}.", _REMEDY) from None
+    name_rows(path, f"{where}, task.rows" if where else "task.rows")
+    return str(path)
+
+
+def with_own_rows(run: RunFile, folder: RunFolder, settings: Settings) -> RunFile:
+    """Copy rows given in a run file, if any, to a run's folder. Return the run file to record."""
+    path = own_rows(run, settings)
+    if path is None:
+        return run
+    write_whole(folder.path / ROWS, path.read_bytes())
+    options = {key: value for key, value in run.task.options.items() if key != "path"}
+    task = run.task.with_options({**options, "rows": ROWS})
+    return run.model_copy(update={"task": task})
+
+
+def own_rows(run: RunFile, settings: Settings) -> Path | None:
+    """Return the path of the copy of rows that were given in a run file, or None."""
+    path = Path(str(run.task.options.get("path", "")))
+    return path if path.is_relative_to(settings.cache_dir.absolute() / ROWS_FOLDER) else None
