@@ -123,7 +123,9 @@ def _refuse_other_statements(text: str, first_digit: int, last_digit: int) -> No
         raise Unparseable("The last number of the answer is one that the question gives.")
     if is_remark(text, first_digit, last_digit) or _HYPOTHESIS.match(before):
         raise Unparseable("The last number of the answer belongs to no answer.")
-    if _UNSOLVED.search(before) or _UNSOLVED.search(text, last_digit):
+    refusal = _REFUSAL.search(text, 0, first_digit)
+    is_refused = refusal is not None and not _RESUMED.search(text, refusal.end(), first_digit)
+    if is_refused or _UNSOLVED.search(before) or _UNSOLVED.search(text, last_digit):
         raise Unparseable("The answer says that it is none.")
     if not has_others and (_NOTHING.match(text) or _FORMERLY.search(before)):
         raise Unparseable("The last number of the answer belongs to no answer.")
@@ -244,6 +246,21 @@ _UNSOLVED = re.compile(
     r"|depends\s+on|is\s+(?:missing|unclear|unknown))\b"
     r"|\bplease\s+(?:provide|tell|give|specify)\b"
     r"|\b(?:I|we)(?:['\u2019]d|\s+would)?\s+need\s+(?:to\s+know|the\s+(?:value|number|length|speed|price)|more)\b",
+    re.I,
+)
+_REFUSAL = re.compile(  # in any sentence before the last number
+    r"\bI\s+(?:can\s?not|can['\u2019]?t|could\s?n['\u2019]t|(?:do\s+not|don['\u2019]t)\s+know|am\s+(?:unable|not\s+able)\s+to)\s+"
+    r"(?:\w+\s+)?(?:determine|answer|calculate|compute|solve|tell|say|give|find|work)\b"
+    r"|\b(?:I['\u2019]m|I\s+am)\s+(?:unable|not\s+able)\s+to\b|\bI\s+(?:do\s+not|don['\u2019]t)\s+(?:know|have\s+enough)\b"
+    r"|\bcan(?:\s?not|['\u2019]t)\s+be\s+(?:determined|calculated|computed|answered|solved)\b"
+    r"|\b(?:not\s+enough|insufficient)\s+(?:information|data|details)\b"
+    r"|\bich\s+kann\b[^.!?\n]{0,60}\bnicht\b|\bje\s+ne\s+(?:peux|sais)\s+pas\b|\bno\s+(?:puedo|sé)\b|\bnon\s+posso\b|\bnão\s+(?:posso|sei)\b"
+    r"|\b\u043d\u0435\s+(?:могу|знаю)\b|[无無]法(?:[确確]定|[计計]算|回答|得出)|(?:計算|回答)できません|わかりません|알\s?수\s?없",
+    re.I,
+)
+_RESUMED = re.compile(  # after a refusal: the reply answers nevertheless
+    r"[=≈]|\b(?:but|however|still|yet|if|assum\w+|suppos\w+|so|thus|therefore|hence|estimate\w*|approximate\w*|about|roughly|nevertheless"
+    r"|aber|jedoch|mais|cependant|pero|sin\s+embargo|ma|però|mas|porém|но|однако)\b|但|不过|しかし|하지만",
     re.I,
 )
 _ASKED = re.compile(r"[^.!?\n]*\?\W*(?:(?:no|nope|not\b[^.!?\n]*|nein|non)\W*)?\Z", re.I)

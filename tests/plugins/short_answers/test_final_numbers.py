@@ -439,3 +439,36 @@ def test_an_answer_that_is_called_wrong_is_not_read(answer: str, later: str, is_
         return
     with pytest.raises(Unparseable):
         read_number(reply, "last")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "I'm sorry, but I can't determine the total: the problem doesn't say how much the second "
+        "ticket costs. The first one costs $18.",
+        "I can't determine the total. The first ticket costs $18.",
+        "I don't have enough information. The first ticket costs $18.",
+        "The total cannot be determined. The first ticket costs $18.",
+        "Ich kann das nicht bestimmen. Die erste Karte kostet 18 Euro.",
+        "Je ne peux pas répondre. Le premier billet coûte 18 euros.",
+        "No puedo calcularlo. La primera entrada cuesta 18.",
+        "无法确定总价。第一张票18元。",
+    ],
+)
+def test_a_number_after_a_refusal_is_no_answer(reply: str) -> None:
+    with pytest.raises(Unparseable):
+        read_number(reply, "last")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "I can't give the exact figure, but it is about 18.",
+        "I can't find my notes, so I compute again: 3 x 6 = 18.",
+        "I cannot answer that with certainty. The answer is 18.",
+        "He can't tell them apart. He has 18 coins.",
+        "I'm sorry for the confusion. The total is 18.",
+    ],
+)
+def test_a_reply_that_answers_nevertheless_is_read(reply: str) -> None:
+    assert read_number(reply, "last") == 18
