@@ -216,7 +216,7 @@ def is_emptied(path: Path) -> bool:
 
     SQLite would take it for a new one, and delete its log.
     """
-    return path.exists() and path.stat().st_size < SMALLEST
+    return path.is_file() and path.stat().st_size < SMALLEST
 
 
 def recover(path: Path, restore: Restore) -> str:
