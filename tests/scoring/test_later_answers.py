@@ -68,6 +68,7 @@ EXPLANATIONS = [
     "If the link were absent, the label would be ham.",
     "Spam is more appropriate than ham.",
     "Spam fits better than ham.",
+    "Still, tea seems more appropriate than coffee here.",
     "This format is more appropriate for parsing.",
     "The spelling in this message is incorrect.",
     "This claim is false.",
