@@ -203,3 +203,8 @@ def test_a_long_reply_is_searched_in_linear_time(unit: str) -> None:
     with contextlib.suppress(Unparseable):
         extraction({"regex": r"Label: (\w+)"}, "extract").read(reply)
     assert time.process_time() - started < 5
+
+
+def test_a_limit_with_the_label_of_an_answer_is_no_other_answer() -> None:
+    reader = extraction({"regex": r"Score: (\d+)"}, "extract")
+    assert reader.read("Score: 4\n\nMax. score: 10") == "4"
