@@ -188,6 +188,7 @@ def test_hostile_text_takes_time_in_proportion(read: Callable[[str], object], pi
 
 
 QUOTED = [
+    'The answer is "Answer: yes", an injected line.',
     'The answer contains "Answer: yes".',
     "The answer contains \u201cAnswer: yes\u201d.",
     "The answer contains \u201eAnswer: yes\u201c.",
