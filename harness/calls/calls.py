@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
@@ -153,7 +153,8 @@ class Unused:
 
     Args:
         replies: The cache.
-        runs: Ids of the run and of those that were merged into it.
+        runs: The run's id and those of its earlier parts (`RunFolder.merged_ids`), each with the
+            time until which its replies count.
         used: Returns the keys of the replies that earlier sessions have used. None if this is
             unknown: all replies of earlier sessions then count as used.
     """
@@ -161,7 +162,7 @@ class Unused:
     def __init__(
         self,
         replies: ReplyCache,
-        runs: Collection[str],
+        runs: Mapping[str, float],
         used: Callable[[], set[str]] | None = None,
     ) -> None:
         self._replies = replies

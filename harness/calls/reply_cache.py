@@ -15,7 +15,7 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from queue import SimpleQueue
@@ -256,11 +256,16 @@ class ReplyCache:
                     raise
             await sleep(_PAUSE_S)
 
-    def was_paid(self, key: str, runs: Collection[str], since: float = 0.0) -> bool:
-        """Return whether one of the runs has paid for a key's reply since a given Unix time."""
-        query = "SELECT reply FROM replies WHERE key = ? AND created >= ?"
-        rows = self._read(query, [bytes.fromhex(key), since], LOCKED_S)
-        return bool(rows) and msgspec.msgpack.decode(rows[0][0]).get("run") in runs
+    def was_paid(self, key: str, runs: Mapping[str, float], since: float = 0.0) -> bool:
+        """Return whether one of the runs has paid for a key's reply since a given Unix time.
+
+        ``runs`` has the time until which what a run has paid for counts, by the run's id.
+        """
+        query = "SELECT reply, created FROM replies WHERE key = ? AND created >= ?"
+        for content, created in self._read(query, [bytes.fromhex(key), since], LOCKED_S):
+            run = msgspec.msgpack.decode(content).get("run")
+            return bool(run in runs and created <= runs[run])
+        return False
 
     def claim(self, key: str) -> bool:
         """Claim a call, or return False if it is taken.

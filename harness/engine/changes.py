@@ -35,7 +35,7 @@ OF_RULES = ("task.checks", "task.extract", "task.gold", "task.groups")
 
 def check_changes(job: Job) -> Differences | None:
     """Raise RunConflict if a run cannot continue. Return changes that need `rescore`, if any."""
-    if not job.folder.begun():
+    if not job.folder.had_attempts():
         return None
     fingerprint = if_grown(job.fingerprint, job.folder, job.run, job.settings)
     differences = job.folder.differences(job.run, fingerprint, resolved)
@@ -59,8 +59,17 @@ def check_changes(job: Job) -> Differences | None:
         job.folder.name,
         cached=backend.cacheable and job.model.caching == "shared" and not other_keys,
         rescorable=rescorable,
-        data=_named_data(job),
+        names=_input_names(job),
     )
+
+
+def _input_names(job: Job) -> dict[str, str]:
+    """Return how to name inputs that have changed, by their names in the fingerprint."""
+    data = _named_data(job)
+    names = {"dataset": data, "documents": data}
+    if (run := job.run.task.shots.run) is not None:
+        names["shots"] = f"the shots (chosen by the errors of the run {run!r})"
+    return names
 
 
 def _named_data(job: Job) -> str:

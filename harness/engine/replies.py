@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -225,15 +225,16 @@ class _PaidReply(msgspec.Struct):
     run: str = ""
 
 
-_PAID_REPLIES = "SELECT key, model, reply FROM replies WHERE instr(reply, ?)"
+_PAID_REPLIES = "SELECT key, model, reply FROM replies WHERE instr(reply, ?) AND created <= ?"
 
 
 def count_unrecorded(
-    replies: ReplyCache, folder: RunFolder, run_ids: Iterable[str]
+    replies: ReplyCache, folder: RunFolder, run_ids: Mapping[str, float]
 ) -> dict[str, UnrecordedCalls]:
     """Return the calls that a run has paid for, but whose lines are lost, by the model's key.
 
-    ``run_ids`` are the run's id and those of the runs that were merged into it. A superseded answer
+    ``run_ids`` are the run's id and those of the runs that were merged into it, each with the time
+    until which what it has paid for counts. A superseded answer
     or judgement whose line is lost, and which no session restores, is thereby still part of the
     run's cost. Calls of models that have the same name only count for the run.
     """
@@ -251,8 +252,8 @@ def count_unrecorded(
     for judge_name, judge in read_register(folder.path).judges.items():
         keys[judge.model].append(f"judges.{judge_name}.model")
     decode = msgspec.msgpack.Decoder(_PaidReply).decode
-    for run_id in run_ids:
-        for key, name, content in replies.read(_PAID_REPLIES, [run_id.encode()]):
+    for run_id, until in run_ids.items():
+        for key, name, content in replies.read(_PAID_REPLIES, [run_id.encode(), until]):
             if key.hex() in recorded:
                 continue
             try:

@@ -19,6 +19,7 @@ from harness.plugin_interface import parameters
 from harness.plugin_loader import CODE, FILE, kind
 from harness.ports import Task, decides_by_criteria, overrides
 from harness.scoring.checks import is_file
+from harness.store.lost_lines import refuse_changed_settings, warn_of_names
 from harness.store.run_folder import RunFolder, change
 from harness.store.runs import find_run
 
@@ -230,6 +231,8 @@ def other_run(
         folder = find_run(runs, name)
     except DataMissing as error:
         raise ConfigError(f"{key}: {error.message}", error.remedy) from None
+    refuse_changed_settings(folder.path)
+    warn_of_names([folder])
     if folder.read_manifest().get("simulated") and not simulated:
         problem = f"{key}: the answers of the run {name!r} come from a simulated model."
         raise ConfigError(problem, "Name a run of a real model.")

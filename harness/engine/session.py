@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import fsum
+from math import fsum, inf
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeVar
 from uuid import uuid4
@@ -40,7 +40,8 @@ from harness.records import (
     account_of,
 )
 from harness.store.files import make_folder
-from harness.store.run_folder import FRESH, RunFolder, Spending
+from harness.store.lost_lines import separate_copy
+from harness.store.run_folder import FRESH, MERGED, RunFolder, Spending
 from harness.store.runs import (
     base_name,
     latest_session,
@@ -85,7 +86,8 @@ class Session:
     # an earlier session, or None.
     earlier: dict[str, Callable[[], Request | None]] = field(default_factory=dict)
     bound: dict[int, BoundModel] = field(default_factory=dict)  # by the id of the model
-    merged_ids: Sequence[str] = ()  # of the runs that were merged into this one
+    # The runs that were merged into this one, by id: until when what they have paid for counts.
+    merged_ids: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def account(self) -> str:
@@ -123,7 +125,7 @@ class Session:
         """Return the calls that the run has paid for, but whose lines are lost (see `replies`)."""
         if self.replies is None:
             return {}
-        return count_unrecorded(self.replies, folder, (self.run_id, *self.merged_ids))
+        return count_unrecorded(self.replies, folder, {self.run_id: inf, **self.merged_ids})
 
     def reserved(self, account: str) -> dict[str, float]:
         """Return what an account has reserved for calls made later (US dollars), by their keys."""
@@ -173,8 +175,9 @@ async def open_session(
     async with contextlib.AsyncExitStack() as stack:
         if folder is not None:
             stack.enter_context(folder.hold())
+            separate_copy(folder)
             session.run_id = folder.run_id()  # only now: it may be a new id
-            session.merged_ids = folder.read_manifest().get("merged_ids", ())
+            session.merged_ids = folder.merged_ids()
         session.layers = call_layers(settings)
         for layer in session.layers:
             stack.callback(layer.close)
@@ -189,7 +192,7 @@ async def open_session(
                 session.run_id = await follow_account(replies, folder, session.run_id, base)
             used = None if folder is None else partial(_used_calls, folder)
             session.replies = replies
-            session.unused = Unused(replies, {session.run_id, *session.merged_ids}, used)
+            session.unused = Unused(replies, {session.run_id: inf, **session.merged_ids}, used)
             if usd is not None:
                 if shared is None:
                     sharers = await _sharers(session, replies, folder, base, listed, part)
@@ -462,7 +465,7 @@ class _PaidByRuns:
         self._calls[account] = set()
         folder = self._folders.get(account)
         manifest = {} if folder is None else folder.read_manifest()
-        merged = [account_of(run_id) for run_id in manifest.get("merged_ids", ())]
+        merged = [account_of(run_id) for run_id in manifest.get(MERGED, ())]
         amounts = [await self.add(shard) for shard in merged]
         in_shards = set[bytes]().union(*(self._calls[shard] for shard in merged))
         booked = self._replies.booked(account)

@@ -32,15 +32,22 @@ from harness.store.file_states import (
     recorded_states,
     remove_copied_lines,
 )
+from harness.store.files import write_json
 from harness.store.json_lines import read_json
 from harness.store.judgements import later_judges, read_register, run_judges
 from harness.store.run_folder import (
     CONFIG,
+    COPIES,
+    FRESH,
     JUDGES,
     LABELS,
+    MERGED,
+    MERGED_UNTIL,
+    PLACE,
     REFERENCES,
     RunFolder,
     missing_config,
+    new_run_id,
 )
 from harness.wording import count_of
 
@@ -145,14 +152,49 @@ def _is_exchanged(folder: Path, recorded_run: str) -> bool:
 def warn_of_names(folders: Iterable[RunFolder]) -> None:
     """Warn of folders that were renamed or copied without the harness: which run they hold."""
     for folder in folders:
-        manifest = _named(folder.path)
-        recorded_run = manifest.run
+        recorded_run = _named(folder.path).run
         if recorded_run in ("", folder.name) or _is_exchanged(folder.path, recorded_run):
             continue
-        is_name = Path(recorded_run).name == recorded_run
-        is_copy = is_name and _named(folder.path.with_name(recorded_run)).id == manifest.id
-        how = "is a copy of" if is_copy else "was renamed from"
+        how = "is a copy of" if _copied(folder.path) else "was renamed from"
         _warn(f"The folder {folder.name} {how} the run {recorded_run!r:.80}.")
+
+
+def _copied(folder: Path) -> str:
+    """Return the name of the run of which a folder is a copy, or "" if it is none."""
+    manifest = _named(folder)
+    original = manifest.run
+    if original in ("", folder.name) or Path(original).name != original:
+        return ""
+    return original if _named(folder.with_name(original)).id == manifest.id else ""
+
+
+def separate_copy(folder: RunFolder) -> None:
+    """Give a locked folder that is a copy of an existing run its own id.
+
+    Otherwise, what one of them pays for later would also count for the other. What the run had paid
+    for when it was copied counts for both.
+    """
+    original = _copied(folder.path)
+    manifest = folder.read_manifest()
+    if not (original and manifest.get("id")):
+        return
+    run_id = str(manifest["id"])
+    until = dict(manifest.get(MERGED_UNTIL, {}))
+    states = recorded_states(manifest).values()
+    if folder.unfinished(manifest) is not None and not any(state.grows for state in states):
+        written = [state.modified_ns / 1e9 for state in states]
+        until[run_id] = max([manifest.get("ended_at") or 0.0, *written])
+    manifest |= {
+        "id": new_run_id(folder.first_account()),
+        "run": folder.name,
+        MERGED: [*manifest.get(MERGED, ()), run_id],
+        MERGED_UNTIL: until,
+    }
+    if manifest.get(PLACE) == RunFolder(folder.path.parent, original).first_account():
+        manifest[PLACE] = folder.first_account()
+    manifest.pop(FRESH, None)  # the runs with the copy's name are not replaced
+    (folder.path / COPIES).unlink(missing_ok=True)
+    write_json(folder.manifest, manifest)
 
 
 def _lost_settings(folder: Path) -> tuple[str, str] | None:
@@ -175,6 +217,9 @@ def find_loss(folder: RunFolder, attempts: AttemptTable) -> Loss | None:
     During a session, and after a kill, only what an earlier session had finished can be lost.
     """
     manifest = folder.read_manifest()
+    if not (manifest or len(attempts)):
+        problem = f"{folder.name}: {MANIFEST} is missing, and there are no attempts: they are lost."
+        return Loss(1, problem, f"To repeat them, {_REPEAT}")
     states = recorded_states(manifest)
     n_unfinished = folder.unfinished(manifest)
     n_planned = manifest.get("samples")

@@ -10,7 +10,9 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from hashlib import blake2b
+from math import inf
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 from uuid import uuid4
 
@@ -29,7 +31,7 @@ from harness.plugin_loader import CODE, without_removed
 from harness.records import METRICS_VERSION, SCHEMA_VERSION, Time, account_of
 from harness.store.file_states import ATTEMPTS as ATTEMPTS
 from harness.store.file_states import JUDGEMENTS as JUDGEMENTS
-from harness.store.file_states import MANIFEST, line_tag, sealed, write_recorded
+from harness.store.file_states import MANIFEST, line_tag, recorded_states, sealed, write_recorded
 from harness.store.files import (
     RUN_REMEDY,
     json_content,
@@ -47,6 +49,8 @@ SCORES = "scores.jsonl"  # written by `harness score`
 SPENDING, PRICES = "spending.json", "prices.json"
 EXTENDS = "extends"  # in the manifest: whether runs of an evaluation were added to existing ones
 FRESH = "fresh"  # in the manifest: the time since which the file's runs have new accounts
+MERGED = "merged_ids"  # in the manifest: the ids of the runs that were merged into this one
+MERGED_UNTIL = "merged_until"  # in the manifest: until when these paid for this one, by id
 PLACE = "place"  # in the manifest: where the run was made, as the account of its name there
 SHARD = "shard"  # in the manifest: which part of a run the run is, such as 3/16
 VARIED = "varied"  # in the manifest: the keys of the task in which the variants differ
@@ -82,6 +86,7 @@ class _Manifest(msgspec.Struct):
     packages: dict[str, Any] = {}
     sealed: bool = False
     merged_ids: list[str] = []
+    merged_until: dict[str, float] = {}
     lacking: list[str] | None = None
     repeated: int | None = None
     redraws: dict[str, Any] | None = None
@@ -110,7 +115,12 @@ class Differences(NamedTuple):
     inputs: Mapping[str, tuple[str, str]]  # by name in the fingerprint
 
     def conflict(
-        self, run: str, *, cached: bool = True, rescorable: bool = False, data: str = "the data"
+        self,
+        run: str,
+        *,
+        cached: bool = True,
+        rescorable: bool = False,
+        names: Mapping[str, str] = MappingProxyType({}),
     ) -> RunConflict:
         """Return an error that names the differences.
 
@@ -118,13 +128,13 @@ class Differences(NamedTuple):
             run: The run's name.
             cached: Whether a new run of the model gets replies from the cache.
             rescorable: Whether to suggest re-scoring.
-            data: How to name the data, if it differs.
+            names: How to name inputs, by their names in the fingerprint (`input_name`).
         """
         problem = f"The run {run!r} was started with different values: "
         changes = [change(key, *values) for key, values in self.settings.items()]
         if not changes:
             problem = f"The run {run!r} was made with another version of "
-            changes = [input_change(key, *values, data) for key, values in self.inputs.items()]
+            changes = [input_change(key, *values, names) for key, values in self.inputs.items()]
         remedy = f"For a new run: {option('fresh')}. This one is then kept under a dated name, and "
         remedy += "cached replies cost nothing." if cached else "all calls are made again."
         remedy += f" Or {option('name', 'NEW')}."
@@ -152,13 +162,24 @@ class RunFolder:
         self.servers = self.path / "servers"
 
     def exists(self) -> bool:
-        """Return whether the folder holds a run, which may have lost its run file."""
+        """Return whether the folder holds a run, which may have lost some of its files."""
         with reading(self.config):
-            return self.config.exists() or self.attempts.exists()
+            return any(path.exists() for path in (self.config, self.attempts, self.manifest))
 
     def begun(self) -> bool:
         """Return whether the run has at least one attempt."""
         return self.exists() and any(True for _ in lines(self.attempts))
+
+    def had_attempts(self) -> bool:
+        """Return whether the run has attempts, or has lost those with which a session ended."""
+        if self.begun():
+            return True
+        manifest = self.read_manifest()
+        state = recorded_states(manifest).get(ATTEMPTS)
+        if state is not None:
+            return state.bytes > 0
+        n_unfinished = self.unfinished(manifest)
+        return n_unfinished is not None and (manifest.get("samples") or 0) > n_unfinished
 
     @contextlib.contextmanager
     def hold(self, *, links: bool = False) -> Iterator[None]:
@@ -197,7 +218,7 @@ class RunFolder:
     def read_config(self) -> RunFile:
         """Read the run file, with all defaults, of the run's latest session."""
         self._refuse_links(self.config.name, ROWS)
-        if not self.config.exists() and self.attempts.exists():
+        if not self.config.exists() and (self.attempts.exists() or self.manifest.exists()):
             raise StoreFailed(*missing_config(self.config))
         tree = read(self.config)
         if isinstance(task := tree.get("task"), dict):
@@ -224,8 +245,8 @@ class RunFolder:
                 raise StoreFailed(problem, "Fix its permissions, then delete the rest.") from None
 
     def remove_unbegun(self) -> None:
-        """Delete the run's folder, unless it contains an attempt, a payment or a server's log."""
-        if not (self.begun() or self.spending.exists() or self.servers.exists()):
+        """Delete the run's folder, unless it has or had an attempt, a payment or a log."""
+        if not (self.had_attempts() or self.spending.exists() or self.servers.exists()):
             self.remove()
 
     def rename(self, name: str) -> RunFolder:
@@ -321,6 +342,15 @@ class RunFolder:
             return _path_hash(str(self.path.absolute()))
         return new_run_id(self.first_account())
 
+    def merged_ids(self) -> dict[str, float]:
+        """Return the ids of the runs that were merged into this one, or of which it is a copy.
+
+        Each comes with the Unix time until which what that run has paid for counts for this one.
+        """
+        manifest = self.read_manifest()
+        until = manifest.get(MERGED_UNTIL, {})
+        return {run_id: until.get(run_id, inf) for run_id in manifest.get(MERGED, ())}
+
     def first_account(self) -> str:
         """Return the account of the first run with this name on this machine."""
         return _path_hash(f"{platform.node()} {self.path.absolute()}")
@@ -405,10 +435,11 @@ def with_rows_path(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
 def missing_config(path: Path) -> tuple[str, str]:
     """Return the problem and the remedy if a run has lost its run file."""
     problem = f"{path} is missing: what the run's attempts stand for is unknown."
-    return (
-        problem,
-        f"Restore it, or start a new run: {option('fresh')}. Cached replies cost nothing.",
-    )
+    remedy = "Restore it"
+    if not path.with_name(ATTEMPTS).exists():
+        problem = f"{path} and {ATTEMPTS} are missing: the run's attempts are lost."
+        remedy = "Restore them"
+    return problem, f"{remedy}, or start a new run: {option('fresh')}. Cached replies cost nothing."
 
 
 def read_prices(folder: Path) -> dict[str, Price]:
@@ -429,6 +460,7 @@ def _refuse_newer(path: Path, version: int, newest: int) -> None:
 HASH = "_sha256"
 _HASHED = {"checks": "the checks", "decoding": "the decoding parameters", "shots": "the shots"}
 _HASHED["recording"] = "the recording"
+_HASHED |= dict.fromkeys(("dataset", "documents"), "the data")
 _HASHED |= dict.fromkeys(("prompt", "template"), "the prompts")
 """What names in a fingerprint mean to users. Other names are those of files and plug-ins."""
 
@@ -441,11 +473,13 @@ def change(key: str, old: object, new: object) -> str:
     return key if len(text) > 400 or re.search(r"[0-9a-f]{16}", text) else text
 
 
-def input_change(key: str, old: str, new: str, data: str = "the data") -> str:
+def input_change(
+    key: str, old: str, new: str, names: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """Describe the change of a value in a fingerprint, without any hash."""
     if key.endswith(HASH):
         name = input_name(key)
-        return {**_HASHED, "dataset": data, "documents": data}.get(name, name)
+        return {**_HASHED, **names}.get(name, name)
     return change(key, old, new)
 
 

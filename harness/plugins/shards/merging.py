@@ -4,6 +4,7 @@ import contextlib
 import glob
 import logging
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from math import fsum
 from pathlib import Path
@@ -45,6 +46,8 @@ from harness.store.lost_lines import find_loss
 from harness.store.run_folder import (
     FRESH,
     JUDGEMENTS,
+    MERGED,
+    MERGED_UNTIL,
     PLACE,
     REFERENCES,
     ROWS,
@@ -208,6 +211,7 @@ def _refuse_overlap(verdicts: Verdicts, folder: RunFolder, attempts: AttemptTabl
 def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
     """Write the files of the merged run except its metrics and aggregates."""
     first = folders[0]
+    now = time.time()  # what the shards pay for later is not part of the merged run
     manifests = [folder.read_manifest() for folder in folders]
     make_folder(new.path)
     for file in (first.attempts.name, JUDGEMENTS):
@@ -231,6 +235,9 @@ def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
     for manifest in manifests:
         for key, calls in unrecorded_calls(manifest).items():
             unrecorded[key] = unrecorded.get(key, UnrecordedCalls()) + calls
+    merged_ids: dict[str, float] = {}
+    for folder in folders:
+        merged_ids |= {folder.run_id(): now} | folder.merged_ids()
     sessions = [session for manifest in manifests for session in manifest.get("sessions", [])]
     write_json(
         new.manifest,
@@ -240,7 +247,8 @@ def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
             "run": new.name,
             "merged": [folder.name for folder in folders],
             UNRECORDED: msgspec.to_builtins(unrecorded),
-            "merged_ids": [folder.run_id() for folder in folders],
+            MERGED: list(merged_ids),
+            MERGED_UNTIL: merged_ids,
             "sealed": all(manifest.get("sealed") for manifest in manifests),
             **({"unanswerable": unknown} if unknown else {}),
             "samples": sum(manifest["samples"] for manifest in manifests),

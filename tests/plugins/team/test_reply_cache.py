@@ -6,6 +6,7 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,8 @@ async def test_a_reply_of_the_team_is_saved_here_too(url: str, tmp_path: Path) -
     with machine(tmp_path / "b", url) as b:
         assert b.get(KEY) is None
         assert await b.fetch(KEY) == Reply("hi", "stop")
-        assert b.was_paid(KEY, ["run"])
-        assert not b.was_paid(KEY, ["another"])
+        assert b.was_paid(KEY, {"run": inf})
+        assert not b.was_paid(KEY, {"another": inf})
     with ReplyCache(tmp_path / "b" / "replies.sqlite") as alone:
         assert alone.get(KEY) == Reply("hi", "stop")
 
