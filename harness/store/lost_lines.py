@@ -339,7 +339,9 @@ def refuse_changed(folder: RunFolder, *, attempts: bool = False) -> set[str]:
     Raises:
         RunConflict: If a file may have lines or settings of another run, or was edited, or if
             ``judges.json`` was, and has judges that are not in the run file.
+        StoreFailed: If the folder and that of another run were exchanged.
     """
+    refuse_exchanged(folder.path)
     manifest = folder.read_manifest()
     if "id" not in manifest and not manifest.get("sessions") and folder.begun():
         problem = f"{folder.manifest} is missing or empty: whose attempts the run has is unknown."

@@ -164,7 +164,9 @@ class RunFolder:
     def exists(self) -> bool:
         """Return whether the folder holds a run, which may have lost some of its files."""
         with reading(self.config):
-            return any(path.exists() for path in (self.config, self.attempts, self.manifest))
+            if self.config.exists() or self.attempts.exists():
+                return True
+        return bool(self.read_manifest().get("sessions"))
 
     def begun(self) -> bool:
         """Return whether the run has at least one attempt."""
@@ -218,7 +220,7 @@ class RunFolder:
     def read_config(self) -> RunFile:
         """Read the run file, with all defaults, of the run's latest session."""
         self._refuse_links(self.config.name, ROWS)
-        if not self.config.exists() and (self.attempts.exists() or self.manifest.exists()):
+        if not self.config.exists() and self.exists():
             raise StoreFailed(*missing_config(self.config))
         tree = read(self.config)
         if isinstance(task := tree.get("task"), dict):

@@ -81,7 +81,7 @@ def find_run(
     variants, former = _variants(runs, path.name, listed)
     if removed:
         variants += former
-    of_file = [run for run in variants if run.read_manifest().get("variant")]
+    of_file = [run for run in variants if _has_variant(run)]
     if len(of_file) == 1:
         if not removed:
             _say_left_out(path.name, former, listed)
@@ -306,6 +306,12 @@ def missing_runs(root: Path, name: str) -> list[str]:
             if expected.startswith(prefix) and not _is_variant(RunFolder(root, expected), variant):
                 missing.append(expected)
     return missing
+
+
+def _has_variant(run: RunFolder) -> bool:
+    """Return whether a run is one of a file's variants, or may be because its manifest is lost."""
+    manifest = run.read_manifest()
+    return not manifest or bool(manifest.get("variant"))
 
 
 def _is_variant(run: RunFolder, variant: str) -> bool:

@@ -279,6 +279,8 @@ def test_code_beside_runs_or_in_a_damaged_one_is_named(
     folder.mkdir(parents=True, exist_ok=True)
     if place == "runs/evil":
         (folder / "config.yaml").unlink()
+    elif place == "runs/stuff":  # a run that has lost all but its manifest
+        shutil.copy(tmp_path / "runs" / "evil" / "manifest.json", folder)
     (folder / "mine.py").write_text("def mine(text): return True\n")
     task = {"rows": [{"id": "r", "prompt": "Q?"}], "checks": ["./mine.py"]}
     (folder / "eval.yaml").write_text(yaml.safe_dump({"task": task, "model": "simulated/1"}))
@@ -553,6 +555,8 @@ def test_folders_that_were_exchanged_are_refused(tmp_path: Path) -> None:
             said = mistake(harness(*words, env=on(runs)))
             assert "folders were exchanged" in said, words
     assert harness("show", "c", env=on(runs)).returncode == 0
+    as_recorded = (*QUICK, "a", "-o", "model.accuracy=0.1", "-o", "samples=5")
+    assert "folders were exchanged" in mistake(harness(*as_recorded, env=on(runs)))
     # Exchanging the names again is possible with the harness, too.
     for old, new in (("a", "t"), ("b", "a"), ("t", "b")):
         assert harness("mv", old, new, env=on(runs)).returncode == 0

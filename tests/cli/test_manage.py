@@ -214,6 +214,56 @@ def test_a_run_without_its_run_file_is_listed_as_damaged(tmp_path: Path) -> None
     assert harness("rm", kept.name, "--yes", env=on(runs)).returncode == 0
 
 
+@pytest.mark.parametrize("left", ["config.yaml", "manifest.json"])
+def test_no_command_takes_a_run_without_attempts_for_complete(tmp_path: Path, left: str) -> None:
+    env = on(tmp_path / "runs")
+    for name in ("first", "second"):
+        assert harness(*QUICK, name, env=env).returncode == 0
+    for file in (tmp_path / "runs" / "first").iterdir():
+        if file.name != left:
+            file.unlink()
+    listed = json.loads(harness("ls", "--format", "json", env=env).stdout)
+    assert [run["run"] for run in listed if not run.get("complete")] == ["first"]
+    commands = [
+        ("show", "first"),
+        ("compare", "second", "first"),
+        ("check", "first", "--min", "pass_rate=0"),
+        ("table", "second", "first"),
+    ]
+    for command in filter(has_verb_of, commands):
+        ended = harness(*command, env=env, apart=True)
+        assert re.search("attempts.* lost", ended.stderr), command
+        assert ended.returncode or command[0] != "check"
+    refused = [("report", "first"), ("score", "first"), ("export", "first", "--output", "x.csv")]
+    for command in filter(has_verb_of, refused):
+        assert "attempts" in mistake(harness(*command, env=env, apart=True, cwd=tmp_path))
+    again = harness(*QUICK, "first", env=env)
+    if left == "manifest.json":
+        assert "attempts are lost" in mistake(again)
+    else:
+        assert again.returncode == 0, again.stderr
+        assert is_complete("first", env)
+
+
+def test_a_name_does_not_stand_for_a_single_variant_if_another_is_lost(tmp_path: Path) -> None:
+    file = tmp_path / "file.yaml"
+    file.write_text(
+        f"{TASK}model: {{backend: simulated, name: m}}\nlimit: 2\n"
+        "variants: {a: {}, b: {seed: 2}}\n"
+    )
+    env = on(tmp_path / "runs")
+    assert harness("run", str(file), env=env).returncode == 0
+    for lost in (tmp_path / "runs" / "file.b").iterdir():
+        if lost.name != "config.yaml":
+            lost.unlink()
+    if has_verb("check"):
+        ended = harness("check", "file", "--min", "pass_rate=0", env=env)
+        assert "is not finished" in mistake(ended)
+    for command in filter(has_verb_of, [("show", "file"), ("table", "file")]):
+        ended = harness(*command, env=env, apart=True)
+        assert ended.returncode or "they are lost" in ended.stderr, command
+
+
 NESTED = '{"a":' * 50_000
 WRONG: tuple[object, ...] = (None, [[1]], {"a": None}, "x")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -551,3 +552,43 @@ def test_what_was_spent_on_shards_counts_once_after_they_are_merged(runs: Path) 
         before = server.stats().requests
         assert harness(*more).returncode == 3
         assert server.stats().requests <= before + 1
+
+
+def test_a_copy_and_its_original_count_their_own_calls(runs: Path) -> None:
+    """What the run had paid for when its folder was copied counts for both, also if it is lost."""
+    numbers = itertools.count()
+    with MockServer(answers=lambda *_: f"{next(numbers)} words") as server:
+        words = command(server, 100.0, samples=1, limit=6)
+        more = [*words, "-o", "samples=2"]
+        assert harness(*words, "--name", "a").returncode == 0
+        shutil.copytree(runs / "a", runs / "b")
+        assert harness(*more, "--name", "a").returncode == 0
+        assert server.stats().requests == 12
+        cut(runs / "b")
+        assert harness(*words, "--name", "b").returncode == 0
+        assert counted(runs, "b") == (6, 0)
+        assert harness(*more, "--name", "b").returncode == 0
+        assert counted(runs, "b") == (12, 6), "the original has paid for the other six"
+        assert server.stats().requests == 12
+        assert harness(*words, "-o", "samples=3", "--name", "b").returncode == 0
+        assert server.stats().requests == 18
+        for name, samples, figures in (("a", 2, (12, 0)), ("b", 3, (18, 6))):
+            cut(runs / name)
+            assert harness(*words, "-o", f"samples={samples}", "--name", name).returncode == 0
+            assert counted(runs, name) == figures
+        assert server.stats().requests == 18
+        # The cap counts what both have spent: nothing is spent again after copying.
+        spent = server.stats().completion_tokens * 1000 / 1e6
+        capped = [*words, "-o", "samples=4", "-o", f"budget.usd={spent}", "--name", "b"]
+        assert harness(*capped).returncode == 3
+        assert server.stats().requests == 18
+
+
+def cut(run: Path) -> None:
+    lines = (run / "attempts.jsonl").read_bytes().splitlines(keepends=True)
+    (run / "attempts.jsonl").write_bytes(b"".join(lines[:2]))
+
+
+def counted(runs: Path, name: str) -> tuple[int, int]:
+    figures = metrics(runs, name)
+    return figures["n_calls"], figures["n_cached_calls"]

@@ -1,6 +1,7 @@
 """Few-shot runs as their users make them: what is sent, resumed, refused and paired."""
 
 import json
+import shutil
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -161,8 +162,22 @@ def test_shots_of_the_most_frequent_errors_of_an_earlier_run(runs: Path) -> None
         if len(attempt["request"]["messages"]) > 1
     }
     assert len(shown & failed) > len(shown) / 2
-    assert harness(*QUICK, "--name", "earlier", "-o", "samples=9").returncode == 0
-    assert "another version of the shots" in mistake(harness(*command))
+    # Another run takes the earlier one's name. The shots count even if the answers are lost.
+    assert harness(*QUICK, "--name", "other", "-o", "model.accuracy=0.1").returncode == 0
+    (runs / "earlier").rename(runs / "aside")
+    shutil.copytree(runs / "other", runs / "earlier")
+    problem = "another version of the shots (chosen by the errors of the run 'earlier')"
+    answers = runs / "later" / "attempts.jsonl"
+    content = answers.read_bytes()
+    for left in (content, content[: len(content) // 2], b"", None):
+        answers.unlink(missing_ok=True)
+        if left is not None:
+            answers.write_bytes(left)
+        assert problem in mistake(harness(*command))
+    shutil.rmtree(runs / "earlier")
+    (runs / "aside").rename(runs / "earlier")
+    assert harness(*command).returncode == 0
+    assert len(attempts(runs, "later")) == 104
 
 
 @pytest.mark.parametrize(
