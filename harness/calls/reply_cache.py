@@ -158,7 +158,7 @@ class ReplyCache:
                     raise
                 self._recover()
                 file = self._connect(wal=wal)
-            self._claims.use()
+            self._claims.register_user()
             return file
 
     def _connect(self, *, wal: bool) -> sqlite3.Connection:
@@ -188,7 +188,7 @@ class ReplyCache:
                 f"The cache {self.path} is damaged.",
                 "The next run moves it aside, and fills a new one from the attempts of runs.",
             )
-        if not self._claims.alone():
+        if not self._claims.lock_if_only_user():
             database.mark(self.path)
             raise StoreFailed(
                 f"The cache {self.path} is damaged, and another run still uses it.",
