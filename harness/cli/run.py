@@ -319,10 +319,10 @@ def _say_errors(tally: Tally, outcome: Outcome) -> None:
 def _say_saved(job: Job) -> None:
     """Print how much the prompt caches of the run's models saved."""
     for model in {id(model): model for model in job.models}.values():
-        usage = model.beginnings.usage
+        usage = model.prefixes.usage
         if not (usage.cached_input_tokens or usage.cache_write_tokens):
             continue
-        saved = model.beginnings.saved_usd
+        saved = model.prefixes.saved_usd
         money = ""
         if model.price:
             money = f" cost {usd(-saved)} more" if saved < 0 else f" saved {usd(saved)}"
@@ -430,9 +430,9 @@ def early_end(ended: Ending, budget: Budget | None, key: str, command: str) -> i
     """If a session ended early, print why and that ``command`` resumes it. Return the exit code."""
     if ended == "budget" and budget is not None:
         calls = "calls without a recorded cost (failed, cut off, uncounted or of a deleted run)"
-        unsure = f", {exact_usd(budget.unsure)} of it for {calls}"
-        spent = f"{exact_usd(budget.spent)} is spent{unsure if budget.unsure else ''}"
-        call = f"the next call, which may cost {exact_usd(budget.wanted)}"
+        unsure = f", {exact_usd(budget.unsure_usd)} of it for {calls}"
+        spent = f"{exact_usd(budget.spent_usd)} is spent{unsure if budget.unsure_usd else ''}"
+        call = f"the next call, which may cost {exact_usd(budget.unmet_usd)}"
         say(f"The budget of {usd(budget.usd)} cannot pay for {call}: {spent}. Raise {key}.")
         larger = re.sub(r"(budget\.usd=|--budget[ =])\S+", r"\1…", command)
         say(f"Then, to continue: {larger}")

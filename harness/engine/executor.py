@@ -106,7 +106,7 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
                 )
             )
             if job.copies:
-                report = session.notices.status("object store")
+                report = session.notices.reporter("object store")
                 uploaded = job.copies.uploaded(job.folder, session.replies, report)
                 await stack.enter_async_context(uploaded)
             with rare_collections():
@@ -279,9 +279,9 @@ class _SessionWork:
                 recorder.release()
                 self._manifest.left(tally.left + work.later)
         for name, warning in warning_lines(recorder.score_warnings):
-            session.notices.status(name)(warning)
+            session.notices.reporter(name)(warning)
         if failed := tally.failed_judgements:
-            session.notices.status("judges")(
+            session.notices.reporter("judges")(
                 f"{count_of(failed, 'judgement')} failed; the last error: "
                 f"{tally.last_error.rstrip('.')}. Run again to repeat them."
             )
@@ -336,7 +336,7 @@ class _SessionWork:
         if not (judging and judging.decides):
             self.tally.record_earlier(plan.index)
         if plan.index.attempts.replied.any():
-            self._session.answered.any = True
+            self._session.answered.has_any = True
             self._session.earlier[self._job.model.where] = plan.answered
 
     @contextlib.contextmanager
@@ -352,7 +352,7 @@ class _SessionWork:
             yield
 
     def _report(self, notes: dict[str, str], plan: RunPlan, work: Work) -> None:
-        status = self._session.notices.status
+        status = self._session.notices.reporter
         for source, note in notes.items():
             status(source)(note)
         same_rules = self._manifest.scoring == SCORING_VERSION
@@ -396,7 +396,7 @@ class _SessionWork:
             paraphraser = job.paraphraser.rewriter(bind(session, job.paraphraser.model))
         if job.user is not None:
             user = partial(job.user.turns, job.task, bind(session, job.user.model))
-        report = session.notices.status("scoring")
+        report = session.notices.reporter("scoring")
         long_answers = LongAnswers(job.task, job.run, job.settings, report)
         stack.callback(long_answers.close)
         return SampleRunner(

@@ -13,8 +13,8 @@ from msgspec import UNSET
 
 from harness.backends import HttpBackend, OwnedServers, past_proxies
 from harness.calls.budget import reply_cost
-from harness.calls.keys import backend_key
-from harness.calls.prompt_cache import SharedBeginnings
+from harness.calls.keys import key_function
+from harness.calls.prompt_cache import SharedPrefixes
 from harness.calls.rate_limits import LIMIT_KEYS, RateLimits, Unit
 from harness.config.prices import FREE, Price, load_prices
 from harness.config.run_file import RunFile, Shard
@@ -101,8 +101,8 @@ class Resources:
     def _new_rate_limits(self, id_: str, undivided: RateLimits | None) -> RateLimits:
         for layer in self.layers:
             if (shared := layer.shared_rates(id_)) is not None:
-                return RateLimits({}, shared=shared)
-        return RateLimits({}, share=self.settings.cache_dir / "rates" / id_, undivided=undivided)
+                return RateLimits({}, shared_rates=shared)
+        return RateLimits({}, shared_path=self.settings.cache_dir / "rates" / id_, parent=undivided)
 
     def __enter__(self) -> Self:
         self.servers.__enter__()
@@ -124,7 +124,7 @@ class Model:
     rates: RateLimits  # which other runs may share
     price: Price | None  # None: unknown
     where: str = "model"  # key of the section in the run file
-    beginnings: SharedBeginnings = field(default_factory=SharedBeginnings)  # of its prompts
+    prefixes: SharedPrefixes = field(default_factory=SharedPrefixes)  # of its prompts
     reasoning: Reasoning = field(default_factory=Reasoning)  # the marks around it
     evaluated: bool = True  # whether it is the run's model, and not a judge or a stage of a build
     later: LaterTerms | None = None  # None: calls are made at once
@@ -154,13 +154,13 @@ class Model:
     def key(self, run_id: str) -> Callable[..., str]:
         """Return a function that computes the id of a request's call, under which it is cached."""
         by_instance = "by_instance" in self.backend.features or self.caching is False
-        return backend_key(
+        return key_function(
             self.section.backend,
             self.backend,
             by_instance=by_instance,
             version=self.section.version,
-            run=run_id if self.backend.cacheable and self.caching != "shared" else "",
-            part=self._options_hash(),
+            run_id=run_id if self.backend.cacheable and self.caching != "shared" else "",
+            key_part=self._options_hash(),
         )
 
     def _options_hash(self) -> str:
@@ -277,7 +277,7 @@ class ModelBuilder:
         resources = self.resources
         whole_limits = self._limits(section)
         limits = self._part(whole_limits)
-        beginnings = SharedBeginnings()
+        beginnings = SharedPrefixes()
         keys: list[str] = []
 
         def secret(variable: str) -> str:
@@ -462,9 +462,9 @@ def apply_limits(models: Sequence[Model]) -> None:
     for model in models:
         sharers = [sharer for sharer in models if sharer.rates is model.rates]
         model.rates.set_limits(_lowest(sharer.limits for sharer in sharers))
-        if model.rates.undivided is not None:
+        if model.rates.parent is not None:
             undivided = (sharer.whole_limits or sharer.limits for sharer in sharers)
-            model.rates.undivided.set_limits(_lowest(undivided))
+            model.rates.parent.set_limits(_lowest(undivided))
 
 
 def _lowest(sections: Iterable[LimitsSection]) -> dict[Unit, int]:

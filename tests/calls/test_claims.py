@@ -53,7 +53,7 @@ def test_who_recovers_the_file_is_alone_with_it(tmp_path: Path) -> None:
     script = """
         from harness.calls.claims import open_claims
         claims = open_claims(path)
-        claims.use()
+        claims.register_user()
         print("in", flush=True)
         time.sleep(60)
     """

@@ -25,7 +25,7 @@ from rich.text import Text
 import harness
 from harness.backends._http import certificates
 from harness.backends.openai import PRESETS
-from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
+from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system_type
 from harness.cli.options import JsonFormat
 from harness.cli.verbs import all_verbs, load_verb
 from harness.config.loading import load
@@ -243,7 +243,7 @@ def _folder(name: str, path: Path, otherwise: CheckupState) -> Finding:
     except OSError as error:
         remedy = f"Fix its permissions, or set HARNESS_{name.upper()}_DIR to another folder."
         return Finding(otherwise, name, f"{path}: cannot be written: {error.strerror}", remedy)
-    kind = file_system(there)
+    kind = file_system_type(there)
     facts = [kind, f"{free} free", "" if there == path.absolute() else "will be created"]
     if name == "cache":
         slow = "safe mode: slower, because it is a network file system"
