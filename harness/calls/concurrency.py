@@ -22,10 +22,10 @@ from itertools import islice
 
 from harness.calls.rate_limits import (
     LOCK_RETRY_S,
-    WaitingCalls,
     RateLimits,
     Reservation,
     UnreportedUse,
+    WaitingCalls,
 )
 from harness.calls.signals import Ask, CircuitOpen, Load, NotSent, Report, Stop, Stopping
 from harness.errors import CallError, FailureKind

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from harness.backends._bodies import Dialect
 from harness.backends._responses import LONGEST_S
 from harness.backends.openai import COMPATIBLE, PRESETS, OpenAIBackend, resolve_preset
-from harness.calls.keys import key_function, call_key
+from harness.calls.keys import call_key, key_function
 from harness.errors import (
     AccessDenied,
     CallError,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.calls.budget import Budget, BudgetedCalls, token_bounds, plausible_usage
+from harness.calls.budget import Budget, BudgetedCalls, plausible_usage, token_bounds
 from harness.calls.signals import Stop, Stopping
 from harness.errors import ConfigError, RequestRejected, StoreFailed, TransientError
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request, Usage

@@ -8,9 +8,9 @@ import pytest
 from harness.backends.openai import OpenAIBackend
 from harness.calls.backend_layers import TimedCalls
 from harness.calls.concurrency import (
-    MIN_SEARCH_ROUNDS,
     INITIAL_LIMIT,
     MAX_PUSHED_BACK_SHARE,
+    MIN_SEARCH_ROUNDS,
     AdaptiveLimit,
     ConcurrencyLimiter,
 )

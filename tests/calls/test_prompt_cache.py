@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from harness.calls.prompt_cache import (
-    MIN_SHARED_CHARS,
     LIFETIME_S,
+    MIN_SHARED_CHARS,
     PromptCaching,
     SharedPrefixes,
     shared_cut,

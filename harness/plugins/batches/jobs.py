@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from harness.calls.budget import ROUNDING_USD, Budget, token_bounds, plausible_usage, reply_cost
+from harness.calls.budget import ROUNDING_USD, Budget, plausible_usage, reply_cost, token_bounds
 from harness.config.prices import Price
 from harness.errors import (
     BudgetBroken,

@@ -13,7 +13,7 @@ from math import inf
 from typing import NamedTuple
 from uuid import uuid4
 
-from harness.calls.budget import ROUNDING_USD, Need, SharedBudget, PastSpending
+from harness.calls.budget import ROUNDING_USD, Need, PastSpending, SharedBudget
 from harness.calls.signals import Report
 from harness.plugins.team.database import Cursor, Exchanger, TeamDatabase
 

@@ -21,8 +21,8 @@ from uuid import uuid4
 import msgspec
 
 from harness.calls.rate_limits import (
-    MAX_COUNTING_DELAY_S,
     LIMIT_KEYS,
+    MAX_COUNTING_DELAY_S,
     ROUNDING,
     WINDOW_S,
     Amounts,
