@@ -26,7 +26,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.calls.signals import Ask, Report, Stop, Stopping
-from harness.config.settings import without_secrets
+from harness.config.settings import mask_secrets
 from harness.errors import (
     CallError,
     Crashed,
@@ -264,7 +264,7 @@ class BackendCalls:
             cause = error
             exception = type(error).__name__
             problem = f"raised {exception}"
-            if text := " ".join(without_secrets(str(error)).split())[:200]:
+            if text := " ".join(mask_secrets(str(error)).split())[:200]:
                 problem += f": {text}"
             if place := _place(error):
                 file, line = place

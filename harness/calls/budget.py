@@ -294,7 +294,7 @@ class Budget:
 
     @contextlib.asynccontextmanager
     async def cancellable(self) -> AsyncIterator[None]:
-        """Let `break_off` cancel the call that is made in the ``with`` block.
+        """Let `abort` cancel the call that is made in the ``with`` block.
 
         Raises:
             TimeoutError: If the call is cancelled in this way.

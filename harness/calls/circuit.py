@@ -225,7 +225,7 @@ class Circuit:
     def _is_doubtful(self, failures: list[_Failure]) -> bool:
         """Return whether a call has one try left, and no call has succeeded since its first one.
 
-        Otherwise, an outage too short for `FAILURES_IN_A_ROW` could use up the call's tries.
+        Otherwise, an outage too short for `MAX_FAILURES_IN_A_ROW` could use up the call's tries.
         """
         tries = _tries([failure for failure in failures if failure.counts])
         return 0 < len(tries) == self.max_tries - 1 and tries[0].streak is self._streak

@@ -124,7 +124,7 @@ class AdaptiveLimit:
     def grow(self) -> None:
         """Raise the limit by half, unless it was lowered or a call of this round was pushed back.
 
-        Call this after calls have waited for `UNREFUSED_S` seconds at the full limit.
+        Call this after calls have waited for `RAISE_INTERVAL_S` seconds at the full limit.
         """
         # Refusals arrive at once, but answers may take a minute: waiting for them would keep a
         # slow model at a few calls for many minutes.

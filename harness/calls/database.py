@@ -31,7 +31,8 @@ SESSION_PREFIX = b"session "  # prefix of payment keys for what sessions reserve
 
 NAME_PREFIX = "name "  # prefix of what records the accounts of runs' names among the payments
 
-PRUNED_ACCOUNT = f"{NAME_PREFIX}pruned"  # ``run`` of the payment (of nothing) that says when replies were deleted
+PRUNED_ACCOUNT = f"{NAME_PREFIX}pruned"
+"""``run`` of a payment of 0 dollars whose time is when replies were last deleted."""
 
 FORMAT_VERSION = (
     1  # the file's ``user_version``; the earliest files have 0 and the same layout of replies
@@ -73,8 +74,8 @@ PRAGMA user_version={FORMAT_VERSION};
 COMMIT;
 """
 
-ReplyRow = tuple[bytes, bytes, str, str, float]  # a row of ``replies`` (`TABLES`)
-PaymentRow = tuple[str, bytes, float, float]  # a row of ``payments`` (`TABLES`)
+ReplyRow = tuple[bytes, bytes, str, str, float]  # a row of ``replies`` (`SCHEMA_SQL`)
+PaymentRow = tuple[str, bytes, float, float]  # a row of ``payments`` (`SCHEMA_SQL`)
 Statement = tuple[str, Sequence[object]]  # in SQL, with its values
 
 
@@ -191,7 +192,8 @@ def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
     tables = {row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type='table'")}
     if version > FORMAT_VERSION and "replies" in tables:
         raise StoreFailed(
-            f"The cache {path} was written by a newer harness (format {version}, here {FORMAT_VERSION}).",
+            f"The cache {path} was written by a newer harness (format {version}, "
+            f"here {FORMAT_VERSION}).",
             "Update the harness, or set HARNESS_CACHE_DIR to another folder.",
         )
     columns: dict[str, list[str]] = {}

@@ -82,7 +82,7 @@ class ReplyCache:
         path: The database file.
         shared_memory: Whether to use a write-ahead log, which needs memory that processes share.
             None: yes, unless it cannot work on the file system.
-        patience_s: Seconds to keep trying while another process has locked the file.
+        max_lock_wait_s: Seconds to keep trying while another process has locked the file.
         notice: Receives messages for the user, from any thread. "" clears the last message.
         restore: Yields replies that are recorded elsewhere, to refill a damaged cache. None: a
             damaged cache is refused, and stays as it is.
@@ -102,7 +102,7 @@ class ReplyCache:
         self.path = path
         self.notify = notify
         self.in_flight: dict[str, asyncio.Future[Call]] = {}
-        self._patience_s = max_lock_wait_s
+        self._max_lock_wait_s = max_lock_wait_s
         self._give_up_at = inf
         self._restore = restore
         self._reported_held = False
@@ -246,7 +246,7 @@ class ReplyCache:
         """Return the reply stored under a key, without blocking on a locked file.
 
         Raises:
-            StoreBusy: If the file stays locked for ``patience_s`` seconds.
+            StoreBusy: If the file stays locked for ``max_lock_wait_s`` seconds.
             StoreFailed: If the file cannot be read.
         """
         since = time.monotonic()
@@ -397,7 +397,7 @@ class ReplyCache:
         if waited >= NOTICE_S and not self._reported_held:
             self._reported_held = True
             self.notify(f"The cache {self.path} is held by another process; waiting.")
-        return waited >= self._patience_s or time.monotonic() >= self._give_up_at
+        return waited >= self._max_lock_wait_s or time.monotonic() >= self._give_up_at
 
     def _failed(self, verb: str, error: Exception) -> StoreFailed:
         """Return the StoreFailed to raise for an error, and mark a damaged file for recovery."""

@@ -113,7 +113,7 @@ def call_stack(model: Model, session: Session) -> Calls:
         is_program=not backend.endpoint,
     )
     if backend.prompt_caching:
-        saved = price.saved if price is not None else lambda usage: 0.0
+        saved = price.cache_savings if price is not None else lambda usage: 0.0
         layer = PromptCaching(layer, model.prefixes, saved)
     if limits.samples_per_call > 1 and model.later is None:
         layer = JointDraws(layer, limits.samples_per_call)
@@ -163,7 +163,7 @@ def _budgeted(
     tier = price.tier(model.tier) or price
 
     def most(read: int, written: int) -> float:
-        return max(price.most(read, written), tier.most(read, written))
+        return max(price.max_cost(read, written), tier.max_cost(read, written))
 
     def charge(usd: float) -> asyncio.Future[None]:
         return replies.charge(uuid4().hex, Payment(session.account, usd))

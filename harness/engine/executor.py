@@ -19,7 +19,7 @@ import harness
 from harness.analysis.metrics import Metrics, to_json
 from harness.analysis.run_display import recorded_display
 from harness.calls.signals import Notices, Stop
-from harness.config.settings import shown_url
+from harness.config.settings import mask_url_keys
 from harness.declarations import load_members
 from harness.engine.assessment import LongAnswers, warning_lines
 from harness.engine.call_stack import bind
@@ -102,7 +102,7 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
                     shared=job.run.budget.shared,
                     base=base_name(job.folder, job.variant.name),
                     listed=job.variant.runs,
-                    part=job.run.part,
+                    part=job.run.parsed_shard,
                 )
             )
             if job.copies:
@@ -374,7 +374,7 @@ class _SessionWork:
             task=self._job.run.task.name,
             backend=model.section.backend,
             model=model.section.name,
-            endpoint=shown_url(model.backend.endpoint),
+            endpoint=mask_url_keys(model.backend.endpoint),
             simulated=self._manifest.simulated,
             version=harness.__version__,
             config=self._job.run.model_dump(mode="json"),

@@ -19,13 +19,13 @@ from harness.calls.rate_limits import LIMIT_KEYS, RateLimits, Unit
 from harness.config.prices import FREE, Price, load_prices
 from harness.config.run_file import RunFile, Shard
 from harness.config.sections import (
-    VARIABLE,
+    VARIABLE_REFERENCE,
     EvaluatedModelSection,
     LimitsSection,
     ModelSection,
     SecondModelSection,
 )
-from harness.config.settings import Settings, is_set, secret, shown_url
+from harness.config.settings import Settings, is_variable_set, mask_url_keys, read_secret
 from harness.datasets.folder import DataFolder
 from harness.datasets.rows import rows
 from harness.engine.infrastructure import LaterTerms, call_layers, cluster
@@ -59,7 +59,7 @@ MOST_WORKERS = 50_000  # a call that waits for a batch takes 3.3 KB, without its
 class Resources:
     """Servers (stopped on exit), rate limits, prices and secrets that runs share."""
 
-    def __init__(self, settings: Settings, secret: Callable[[str], str] = secret) -> None:
+    def __init__(self, settings: Settings, secret: Callable[[str], str] = read_secret) -> None:
         self.settings = settings
         self.secret = secret
         self.prices = load_prices(settings.prices)
@@ -380,11 +380,13 @@ class ModelBuilder:
         parts: dict[str, int] = {}
         for key in LIMIT_KEYS.values():
             limit = getattr(limits, key)
-            if limit and limit < self.shard.of:
-                problem = f"limits.{key} is {limit:,}, which {self.shard.of:,} shards cannot share."
+            if limit and limit < self.shard.n_shards:
+                problem = (
+                    f"limits.{key} is {limit:,}, which {self.shard.n_shards:,} shards cannot share."
+                )
                 raise ConfigError(problem, "Raise it, or use fewer shards.")
             if limit:
-                parts[key] = self.shard.part(limit)
+                parts[key] = self.shard.share_of(limit)
         return limits.model_copy(update=parts)
 
 
@@ -402,10 +404,10 @@ def _add_headers(
     secrets: dict[str, str] = {}
     filled: dict[str, str] = {}
     for key, text in headers.items():
-        for variable in VARIABLE.findall(text):
+        for variable in VARIABLE_REFERENCE.findall(text):
             if variable not in secrets:
                 secrets[variable] = secret(variable)
-        filled[key] = VARIABLE.sub(lambda match: secrets[match[1]], text)
+        filled[key] = VARIABLE_REFERENCE.sub(lambda match: secrets[match[1]], text)
     backend.client.add_headers(filled, secrets.values())
 
 
@@ -449,12 +451,12 @@ def ignored_urls(models: Iterable[Model]) -> Iterator[str]:
         variable = model.backend.url_variable
         options = model.section.options
         default = model.host == "api.anthropic.com" or not options.get("base_url")
-        if default and is_set(variable) and not options.get("preset"):
+        if default and is_variable_set(variable) and not options.get("preset"):
             remedy = f"set {model.where}.base_url."
             if model.where == "model":
                 remedy = f"-o model.base_url=${variable}"
             problem = f"{variable} is not used: {model.section.name} is called at"
-            yield f"{problem} {shown_url(model.backend.endpoint)}. To use it: {remedy}"
+            yield f"{problem} {mask_url_keys(model.backend.endpoint)}. To use it: {remedy}"
 
 
 def apply_limits(models: Sequence[Model]) -> None:

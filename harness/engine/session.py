@@ -306,7 +306,7 @@ async def _sharers(
         accounts.pop(session.account, None)
     for account in same_part:
         others.pop(account, None)
-    return _Sharers(same_part, others, 1 if part is None else part.of)
+    return _Sharers(same_part, others, 1 if part is None else part.n_shards)
 
 
 async def _open_budget(

@@ -134,7 +134,7 @@ class BatchJobs:
             Stopping: If the cost can never fit, or the run is stopping.
         """
         if self.budget is not None and self.price is not None:
-            await self.budget.reserve(self.price.batch.most(*token_bounds(request)), key)
+            await self.budget.reserve(self.price.batch.max_cost(*token_bounds(request)), key)
 
     def unreserve(self, key: str, *, elsewhere: bool = False) -> None:
         """End a call's reservation.

@@ -137,7 +137,7 @@ class CallEstimate:
         for ratio in CHARACTERS_PER_TOKEN:
             n = round(characters / ratio)
             usage = Usage(n, cached_input_tokens=n)
-            bounds.append(self._price.saved(usage))
+            bounds.append(self._price.cache_savings(usage))
         return EstimateRange(*bounds)
 
     def add_questions(self, questions: Sequence[Question], *, certain: bool, growth: float) -> None:
