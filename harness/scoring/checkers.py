@@ -14,9 +14,10 @@ from harness.plugin_loader import Kind
 from harness.ports import Checker
 from harness.records import Instance, Score
 from harness.scoring import quoted_list, validators
-from harness.scoring.extraction import BlockExtraction, ExtractedValue
+from harness.scoring.blocks import BlockExtraction
 from harness.scoring.patterns import Pattern, PatternTooSlow
 from harness.scoring.text import (
+    ExtractedValue,
     MayCountWords,
     Normalization,
     TextComparison,

@@ -30,7 +30,7 @@ from harness.ports import DataTable, Task, read_paper
 from harness.prompts import named, read, read_file
 from harness.records import ConstraintKind, DecodingConstraint, Instance, JsonObject, Message, Score
 from harness.scoring import validators
-from harness.scoring.extraction import BlockExtraction, NoAnswerBlock
+from harness.scoring.blocks import BlockExtraction, NoAnswerBlock
 from harness.scoring.validators import Undecided, UnparseableDocument, Validator, schemas
 
 PUBLIC = "jsonschemabench/schemas.jsonl"
