@@ -1,6 +1,6 @@
 """Extracts a short answer from a reply by pattern, number or key (docs/jsonl.md).
 
-Structured answers are extracted as blocks instead (`harness.scoring.blocks`).
+Structured answers are extracted as blocks instead (`harness.scoring.validators`).
 
 >>> extraction({"regex": "= ([0-9]+)"}, "task.extract").read("5 + 5 = 10")
 '10'

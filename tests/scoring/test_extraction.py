@@ -281,6 +281,18 @@ def test_a_limit_is_no_answer_beside_one(remark: str) -> None:
     assert parser.read("Maximum score: 10") == "10"
 
 
+def test_of_limits_alone_the_first_is_read_first() -> None:
+    parser = extraction({"regex": r"score: (\d+)"}, "extract")
+    assert parser.read("Minimum score: 1\nMaximum score: 10") == "1"
+
+
+def test_a_label_of_what_the_answer_is_not_leaves_no_answer() -> None:
+    parser = extraction({"regex": r"Answer: ([^.\n]+)", "take": "last"}, "extract")
+    assert parser.read("Answer: A. Answer: B") == "B"
+    with pytest.raises(Unparseable):
+        parser.read("Answer: A. Answer: not B")
+
+
 @pytest.mark.timed
 def test_many_remarks_take_bounded_time() -> None:
     parser = extraction({"regex": r"Label: (\w+)", "take": "last"}, "extract")

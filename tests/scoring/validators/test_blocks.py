@@ -5,7 +5,7 @@ import time
 import pytest
 
 from harness.errors import ConfigError, Unparseable
-from harness.scoring.blocks import BlockExtraction, NoAnswerBlock
+from harness.scoring.validators import BlockExtraction, NoAnswerBlock
 
 
 @pytest.mark.parametrize(
