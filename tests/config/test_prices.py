@@ -215,7 +215,7 @@ def test_a_price_is_not_used_after_its_last_day() -> None:
 def test_later_entries_replace_earlier_ones() -> None:
     entry = builtin().entry(OPENAI, "gpt-4")
     assert entry is not None
-    mine = replace(entry, price=PLAIN, own=True)
+    mine = replace(entry, price=PLAIN, is_users=True)
     assert PriceList([entry, mine]).find(OPENAI, "gpt-4") == PLAIN
 
 
