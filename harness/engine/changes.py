@@ -55,7 +55,7 @@ def check_changes(job: Job) -> Differences | None:
     )
     if rescorable:
         rescorable = has_same_prompts(job)
-    raise differences.conflict(
+    raise differences.conflict_error(
         job.folder.name,
         cached=backend.cacheable and job.model.caching == "shared" and not other_keys,
         rescorable=rescorable,
@@ -134,7 +134,7 @@ def has_same_prompts(job: Job) -> bool:
     recorded = AttemptIndex(job.folder.attempts)
     plan = job.plan()
     for instance in islice(job.task.instances(), MOST_COMPARED):
-        rows = recorded.rows_of(instance.id)
+        rows = recorded.find_rows(instance.id)
         if not rows:
             continue
         first = next(recorded.read(Attempt, [rows[0]], judged=False))

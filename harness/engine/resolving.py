@@ -19,8 +19,8 @@ from harness.plugin_interface import parameters
 from harness.plugin_loader import CODE, FILE, kind
 from harness.ports import Task, decides_by_criteria, overrides
 from harness.scoring.checks import is_file
-from harness.store.lost_lines import refuse_changed_settings, warn_of_names
-from harness.store.run_folder import RunFolder, change
+from harness.store.lost_lines import check_settings, warn_of_renamed
+from harness.store.run_folder import RunFolder, describe_change
 from harness.store.runs import find_run
 
 S = TypeVar("S", bound=ModelSection)
@@ -231,8 +231,8 @@ def other_run(
         folder = find_run(runs, name)
     except DataMissing as error:
         raise ConfigError(f"{key}: {error.message}", error.remedy) from None
-    refuse_changed_settings(folder.path)
-    warn_of_names([folder])
+    check_settings(folder.path)
+    warn_of_renamed([folder])
     if folder.read_manifest().get("simulated") and not simulated:
         problem = f"{key}: the answers of the run {name!r} come from a simulated model."
         raise ConfigError(problem, "Name a run of a real model.")
@@ -247,7 +247,7 @@ def data_difference(folder: RunFolder, fingerprint: Mapping[str, str]) -> str:
     before = folder.read_manifest().get("fingerprint", {})
     for key, now in fingerprint.items():
         if key.startswith(("dataset", "documents")) and before.get(key, now) != now:
-            return change(key, before[key], now)
+            return describe_change(key, before[key], now)
     return ""
 
 
