@@ -200,7 +200,7 @@ def checked_out_commit(folder: Path) -> str:
     command = ["git", f"--git-dir={git}", f"--work-tree={folder}", "describe"]
     command += ["--always", "--dirty", "--exclude=*"]
     try:
-        process = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return process.stdout.strip()
