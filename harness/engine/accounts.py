@@ -5,7 +5,7 @@ from pathlib import Path
 from harness.calls.database import NAME, Statement, Write
 from harness.calls.reply_cache import Payment, ReplyCache
 from harness.records import account_of
-from harness.store.run_folder import FRESH, RunFolder, new_run_id
+from harness.store.run_folder import FRESH_KEY, RunFolder, new_run_id
 
 # Of `name_row` or `shards_row`, or several of `file_row`
 _ACCOUNT = "SELECT key FROM payments WHERE run = ?"
@@ -56,11 +56,11 @@ async def follow_account(replies: ReplyCache, folder: RunFolder, run_id: str, ba
     if not manifest:
         return new_run_id(recorded)
     forget: list[Statement] = [("DELETE FROM payments WHERE run = ?", [name])]
-    if base and FRESH in manifest:
+    if base and FRESH_KEY in manifest:
         root = folder.path.parent
         for replaced in (base, *recorded_names(replies, shards_row(root, base))):
             row = file_row(root, replaced)
-            forget.append((_REPLACED, [row, manifest[FRESH], recorded.encode()]))
+            forget.append((_REPLACED, [row, manifest[FRESH_KEY], recorded.encode()]))
     await replies.write(Write((), (), forget))
     await replies.charge(account, Payment(name, 0.0))
     return run_id

@@ -76,7 +76,7 @@ def prepare(
     if copies is not None and (message := copies.pull(folder)):
         logger.warning(message)
     only = None  # the limit of this session, if the run has a larger one
-    if folder.begun() and run.limit is not None:
+    if folder.has_attempts() and run.limit is not None:
         before = folder.read_config().limit
         if before is None or before > run.limit:
             only = run.limit
@@ -150,7 +150,7 @@ def _with_on_error(
         raise ConfigError(problem, remedy)
     if on_error is None and (is_application or (own_code and not model.backend.endpoint)):
         on_error = "fail"
-        if folder.begun():
+        if folder.has_attempts():
             on_error = folder.read_config().model.on_error or "exclude"
     section = section.model_copy(update={"on_error": on_error})
     return run.model_copy(update={"model": section}), replace(model, section=section)

@@ -40,13 +40,13 @@ from harness.records import (
     account_of,
 )
 from harness.store.files import make_folder
-from harness.store.run_folder import FRESH, RunFolder, Spending
+from harness.store.run_folder import FRESH_KEY, RunFolder, Spending
 from harness.store.runs import (
     base_name,
-    latest_session,
+    latest_session_start,
     runs_of_file,
     runs_of_shards,
-    shard_base,
+    shard_base_name,
 )
 from harness.store.unrecorded import UnrecordedCalls
 from harness.wording import count_of, one_line
@@ -167,12 +167,12 @@ async def open_session(
     with the name ``base`` has had share it ("": only this run). ``listed`` are the names of its
     present runs. If the run is a shard, ``part``, its budget is an equal part of the file's.
     """
-    first = folder is not None and not folder.begun()
+    first = folder is not None and not folder.has_attempts()
     session = Session(run_id, Stop(), Notices(), first=first)
     status = session.notices.status
     async with contextlib.AsyncExitStack() as stack:
         if folder is not None:
-            stack.enter_context(folder.hold())
+            stack.enter_context(folder.lock())
             session.run_id = folder.run_id()  # only now: it may be a new id
             session.merged_ids = folder.read_manifest().get("merged_ids", ())
         session.layers = call_layers(settings)
@@ -271,14 +271,14 @@ async def _sharers(
     if folder is None or not base:
         return _Sharers()
     root = folder.path.parent
-    file = base if part is None else base.removesuffix(shard_base("", part))
+    file = base if part is None else base.removesuffix(shard_base_name("", part))
     by_base = {file: runs_of_file(root, file), base: runs_of_file(root, base)}
     by_base[base] |= {name: RunFolder(root, name) for name in listed}
-    started_fresh = [run.read_manifest().get(FRESH) or 0.0 for run in by_base[file].values()]
+    started_fresh = [run.read_manifest().get(FRESH_KEY) or 0.0 for run in by_base[file].values()]
     fresh_at = max(started_fresh, default=0.0)
     for name, runs in runs_of_shards(root, file).items():
         for run in runs:
-            if name != base and latest_session(run.read_manifest()) >= fresh_at:
+            if name != base and latest_session_start(run.read_manifest()) >= fresh_at:
                 by_base.setdefault(name, {})[run.name] = run
     shards = shards_row(root, file)
     recorded_shards = recorded_names(replies, shards)
@@ -411,11 +411,11 @@ async def _close_later(later: Sequence[LaterCalls]) -> None:
 
 
 def _used_calls(folder: RunFolder) -> set[str]:
-    if not folder.begun():
+    if not folder.has_attempts():
         return set()
-    from harness.store.calls import read_paid  # NumPy takes 0.2 s to import
+    from harness.store.calls import read_paid_ids  # NumPy takes 0.2 s to import
 
-    return read_paid(folder.attempts)
+    return read_paid_ids(folder.attempts)
 
 
 async def _close(budget: Budget) -> None:
