@@ -81,8 +81,9 @@ def find_run(
     variants, former = _find_file_runs(runs, path.name, listed)
     if removed:
         variants += former
-    of_file = [run for run in variants if _has_variant(run)]
-    if len(of_file) == 1:
+    of_file = [run for run in variants if run.read_manifest().get("variant")]
+    any_lost = any(not run.read_manifest() for run in variants)  # maybe those of other variants
+    if len(of_file) == 1 and not any_lost:
         if not removed:
             _warn_of_former_runs(path.name, former, listed)
         return of_file[0]
@@ -312,12 +313,6 @@ def missing_runs(root: Path, name: str) -> list[str]:
             if expected.startswith(prefix) and not _is_variant(RunFolder(root, expected), variant):
                 missing.append(expected)
     return missing
-
-
-def _has_variant(run: RunFolder) -> bool:
-    """Return whether a run is one of a file's variants, or may be because its manifest is lost."""
-    manifest = run.read_manifest()
-    return not manifest or bool(manifest.get("variant"))
 
 
 def _is_variant(run: RunFolder, variant: str) -> bool:
