@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from msgspec import UNSET
 
-from harness.backends import HttpBackend, OwnedServers, past_proxies
+from harness.backends import HttpBackend, OwnedServers, proxy_bypass
 from harness.calls.budget import reply_cost
 from harness.calls.keys import backend_key
 from harness.calls.prompt_cache import SharedBeginnings
@@ -92,7 +92,7 @@ class Resources:
             if shard:
                 undivided = self.rate_limits(backend, endpoint, model)
         else:  # servers at a loopback address are those of one machine
-            host = platform.node() if past_proxies(endpoint) else ""
+            host = platform.node() if proxy_bypass(endpoint) else ""
             id_ = content_hash((backend, endpoint, model, host, *provider_keys))
         if id_ not in self._rate_limits:
             self._rate_limits[id_] = self._new_rate_limits(id_, undivided)
