@@ -181,10 +181,10 @@ def read_answers(answers: Iterable[T], read: Callable[[T], records.Reply]) -> li
 
 
 def join_samples(
-    first: records.Reply, further: Iterable[records.Reply], request: records.Request
+    first: records.Reply, other_replies: Iterable[records.Reply], request: records.Request
 ) -> records.Reply:
     """Return the first reply with the replies to the request's other samples attached."""
-    return replace(first, others=dict(zip(request.others, further, strict=False)))
+    return replace(first, others=dict(zip(request.others, other_replies, strict=False)))
 
 
 # --- Constraints on decoding. A server may ignore an unknown request field and answer freely,

@@ -197,8 +197,9 @@ def _encodings(secret: str) -> Iterator[str]:
         encoded = b64encode(bytes(offset) + content).decode().rstrip("=")
         start = (0, 2, 3)[offset]  # earlier characters depend on other bytes, too
         end = len(encoded) - bool((offset + len(content)) % 3)
-        yield encoded[start:end]
-        yield encoded[start:end].replace("+", "-").replace("/", "_")
+        part = encoded[start:end]
+        yield part
+        yield part.replace("+", "-").replace("/", "_")
 
 
 def _mask_parts(text: str, secret: str) -> str:
@@ -342,17 +343,14 @@ def _request_error(failure: _Failure) -> CallError | None:
     """Return the error if the prompt or a parameter of the request is the reason, or None."""
     if failure.status in (400, 403) and _is_filtered(failure):
         return PromptRefused(failure.message)
-    is_unsupported = failure.code_treatment == "unsupported" or any(
-        phrase in failure.text for phrase in UNSUPPORTED_PHRASES
-    )
-    if failure.status == 400 and is_unsupported:
+    has_phrase = any(phrase in failure.text for phrase in UNSUPPORTED_PHRASES)
+    if failure.status == 400 and (has_phrase or failure.code_treatment == "unsupported"):
         remedy = "Remove it from decoding in the run file."
         if COMPLETION_TOKENS in failure.text:
             remedy = f"Set model.preset: openai, which sends {COMPLETION_TOKENS} instead."
         return FatalCallError(failure.message, remedy)
-    is_too_long = failure.status == 413 or failure.code_treatment == "too long"
-    is_too_long = is_too_long or bool(PROMPT_TOO_LONG.search(failure.text))
-    if _status_treatment(failure.status) == "rejected" and is_too_long:
+    is_too_long = failure.code_treatment == "too long" or PROMPT_TOO_LONG.search(failure.text)
+    if failure.status == 413 or (_status_treatment(failure.status) == "rejected" and is_too_long):
         return PromptTooLong(failure.message)
     return None
 
@@ -369,7 +367,7 @@ def _status_remedy(status: int, context: CallContext) -> str:
     model = f"model.name ({context.model!r}) and " if context.model else ""
     remedy = f"Check {model}model.base_url in the run file."
     if status == 404 and context.url_hint:
-        remedy = f"{remedy} {context.url_hint}"
+        remedy += f" {context.url_hint}"
     return remedy
 
 
@@ -383,9 +381,10 @@ def body_error(content: bytes, context: CallContext) -> CallError | None:
         body = json.loads(content)
     except (ValueError, RecursionError):
         return None
-    choices = body.get("choices") if isinstance(body, dict) else None
-    for container in (body, *(choices if isinstance(choices, list) else ())):
-        error = container.get("error") if isinstance(container, dict) else None
+    if not isinstance(body, dict):
+        return None
+    for container in (body, *_dicts(body.get("choices"))):
+        error = container.get("error")
         if not isinstance(error, dict):
             continue
         code = str(error.get("code"))
@@ -416,13 +415,13 @@ def code_error(code: str, message: str) -> CallError:
 def _google_details(details: object) -> _GoogleDetails:
     reasons = set[str]()
     daily = False
-    wait_s: float | None = None
+    wait_s = None
     for detail in _dicts(details):
         reasons.add(str(detail.get("reason")))
         if wait_s is None and "retryDelay" in detail:
             wait_s = parse_duration(str(detail["retryDelay"]))
         for violation in _dicts(detail.get("violations")):
-            daily = daily or "PerDay" in str(violation.get("quotaId"))
+            daily |= "PerDay" in str(violation.get("quotaId"))
     return _GoogleDetails(frozenset(reasons), daily, wait_s)
 
 
@@ -449,16 +448,17 @@ def _parse_error_body(body: object) -> tuple[dict[str, Any], str]:
             body = json.loads(text)
         except (ValueError, RecursionError):
             return {}, text
-    if isinstance(body, dict) and isinstance(body.get("error"), dict):
-        body = body["error"]
     detail = body if isinstance(body, dict) else {}
+    if isinstance(detail.get("error"), dict):
+        detail = detail["error"]
     return detail, str(detail.get("message") or text or "no explanation")
 
 
 def _is_filtered(failure: _Failure) -> bool:
     """Return whether a content filter has refused the prompt."""
-    has_phrase = any(phrase in failure.text for phrase in FILTER_PHRASES)
-    if failure.code_treatment == "filtered" or has_phrase:
+    if failure.code_treatment == "filtered":
+        return True
+    if any(phrase in failure.text for phrase in FILTER_PHRASES):
         return True
     inner = failure.detail.get("innererror")
     if isinstance(inner, dict) and CODES.get(str(inner.get("code"))) == "filtered":

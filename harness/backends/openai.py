@@ -234,13 +234,13 @@ class ChatReplies:
         answers = [[choice] for choice in completion.choices]
         if request.loglikelihoods:
             answers = [completion.choices]
-        first, *further = _bodies.read_answers(
+        first, *other_replies = _bodies.read_answers(
             answers, lambda choices: self._reply(choices, completion, request)
         )
         first = structs.replace(first, usage=usage.to_usage() if usage else None)
         if self.states_cost:
             first = structs.replace(first, cost_usd=_read_cost(completion.usage))
-        return _bodies.join_samples(first, further, request)
+        return _bodies.join_samples(first, other_replies, request)
 
     def replies(self, content: bytes, requests: Sequence[Request]) -> list[Reply | CallError]:
         """Return the replies to several prompts that were completed by one call.

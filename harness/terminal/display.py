@@ -252,8 +252,8 @@ def _print_progress(run: _WatchedRun, cpu: _CpuMeter) -> Iterator[None]:
     """In a ``with`` block, print a line of progress at intervals, and at its end."""
     done = threading.Event()
 
-    def print_line(*further: tuple[str, str]) -> None:
-        facts = [f"{label} {text}" for label, text in (*_run_facts(run), *further)]
+    def print_line(*speed: tuple[str, str]) -> None:
+        facts = [f"{label} {text}" for label, text in (*_run_facts(run), *speed)]
         with contextlib.suppress(OSError):  # a full disk or a closed pipe must not end the run
             messages.print(Text(f"{run.name}: {', '.join(facts)}"), soft_wrap=True)
 
