@@ -212,7 +212,7 @@ def test_half_an_emoji_in_a_token_does_not_stop_the_cache() -> None:
         b'{"choices": [{"message": {"content": "ok"}, "logprobs": {"content": '
         b'[{"token": "x", "top_logprobs": [{"token": "\\ud83d", "logprob": -0.5}]}]}}]}'
     )
-    choice = _bodies.read(body, _Completion).choices[0]
+    choice = _bodies.decode_body(body, _Completion).choices[0]
     found = read_logprobs(choice.logprobs)
     assert msgspec.msgpack.encode(Reply("ok", "stop", logprobs=found))
     assert found == ((TokenLogprob("\ufffd", -0.5),),)

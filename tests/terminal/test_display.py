@@ -75,7 +75,7 @@ async def test_a_resumed_runs_rates_include_earlier_sessions(
 async def test_a_line_says_what_limits_the_speed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "PLAIN_SECONDS", 0.01)
+    monkeypatch.setattr(live, "PROGRESS_INTERVAL_S", 0.01)
     notices = Notices()
     notices.loads["model"] = lambda: Load(16, 4, 3, 2, "limits.concurrency (16)")
     notices.loads["judges.0.model"] = lambda: Load(2)
@@ -104,10 +104,10 @@ def test_lines_that_a_narrower_terminal_wraps_are_erased(monkeypatch: pytest.Mon
     told = Console(file=io.StringIO(), width=50, force_terminal=True, legacy_windows=False)
     monkeypatch.setattr(live, "messages", told)
     display = Display({"r": "r"})
-    display._last_drawn = 110, [48, 105, 97, 50]
+    display._drawn_width, display._drawn_lengths = 110, [48, 105, 97, 50]
     display._erase_wrapped()
     assert told.file.getvalue().count("\x1b[1A") == 3  # type: ignore[attr-defined]
-    display._last_drawn = 40, [40, 40]
+    display._drawn_width, display._drawn_lengths = 40, [40, 40]
     display._erase_wrapped()  # a wider terminal leaves the lines as they are
     assert told.file.getvalue().count("\x1b[1A") == 3  # type: ignore[attr-defined]
 
