@@ -104,8 +104,8 @@ class Display:
         self._current = run
         progress: AbstractContextManager[None] = contextlib.nullcontext()
         if self._visible and self._live is None:
-            notices.listen = print_notice  # immediately: logs are read from the end
-            for text in notices.now:  # earlier ones, for example from opening the cache
+            notices.on_status = print_notice  # immediately: logs are read from the end
+            for text in notices.messages:  # earlier ones, for example from opening the cache
                 print_notice(text)
             progress = _print_progress(run, self._cpu)
         with _handle_signals(self.interrupt), progress:
@@ -114,7 +114,7 @@ class Display:
             finally:
                 self._current = None
                 if self._visible:
-                    notices.listen = print_notice
+                    notices.on_status = print_notice
 
     def _render(self) -> RenderableType:
         run = self._current  # another thread may change it, and the tallies
@@ -286,7 +286,7 @@ def _run_view(run: _WatchedRun, cpu: _CpuMeter) -> RenderableType:
     parts: list[RenderableType] = [bar, _wrap_facts(facts, messages.width)]
     if tally.last_error:
         parts.append(Text(inert(f"last error: {tally.last_error}").plain, style="red"))
-    for notice in run.notices.now:  # wrapped, not cut: the reason may be at the end
+    for notice in run.notices.messages:  # wrapped, not cut: the reason may be at the end
         parts.append(Text(inert_text(notice).plain[:300], style="yellow"))
     if run.stop.requested:
         parts.append(Text("Ctrl-C again stops at once.", style="yellow"))
@@ -316,7 +316,7 @@ def _run_facts(run: _WatchedRun) -> Iterator[tuple[str, str]]:
         paid += f" in this session, {usd(tally.paid_usd)} in all"
     yield "paid", paid
     if tally.budget is not None:  # spent by all runs that share the budget
-        yield "budget", f"{format_exact_usd(tally.budget.spent)} of {usd(tally.budget.usd)}"
+        yield "budget", f"{format_exact_usd(tally.budget.spent_usd)} of {usd(tally.budget.usd)}"
     outcomes = [f"{count:,} {outcome}" for outcome, count in sorted(tally.outcomes.items())]
     yield "outcomes", ", ".join(outcomes) or "none yet"
     if run.stop.requested:
