@@ -540,6 +540,6 @@ def optional_template(text: str | None, option: str) -> Template | None:
 
 def refuse_options(template: Template, row: Row) -> None:
     """Raise DataInvalid if a prompt shows options that only ``task.choices`` makes."""
-    if "options" in template.names - row.keys() and "choices" in row:
+    if "options" in template.fields - row.keys() and "choices" in row:
         problem = "task.prompt has {{ options }}, and task.choices is not set."
         raise DataInvalid(problem, "Write task.choices: {by: letter}.")

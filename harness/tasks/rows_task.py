@@ -234,7 +234,7 @@ class RowsTask(Conversations):
             if self._choices is None:
                 refuse_options(template, row)
             turns: tuple[Message, ...] = (Message("user", template.render(row)),)
-            template.refuse_single_braces(row)
+            template.check_single_braces(row)
         elif "turns" in row:
             turns = (Message("user", first["content"]),)
         else:
@@ -454,7 +454,7 @@ class RowsTask(Conversations):
     @override
     def prompt_errors(self) -> list[str]:
         """Return warnings about the prompt, ``extract``, targets, and the schemas of rows."""
-        if self._prompt is not None and not self._prompt.names:
+        if self._prompt is not None and not self._prompt.fields:
             items = [instance.data for instance in islice(self.instances(), 2)]
             same = len(items) == 2 and items[0].messages == items[1].messages
             if same and items[0].role is None:

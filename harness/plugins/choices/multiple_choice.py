@@ -140,7 +140,7 @@ class MultipleChoice(QuestionForm):
 
     def template(self) -> prompts.Template:
         """Return the built-in template of the prompt."""
-        return prompts.read(f"multiple_choice/{self.by}")
+        return prompts.read_builtin(f"multiple_choice/{self.by}")
 
     def lettered(self, row: Row, name: str) -> tuple[Row, Options]:
         """Return a row with the fields that templates use, and its options.

@@ -29,7 +29,7 @@ from harness.plugins.benchmarks.concodeeval.schema import (
     keywords,
 )
 from harness.ports import DataTable, Task
-from harness.prompts import Template, named, read, read_file
+from harness.prompts import Template, prompt_names, read_builtin, read_file
 from harness.records import JsonObject, Message
 from harness.scoring.validators import validator
 
@@ -177,17 +177,17 @@ class ConCodeEval(Task[Any]):
         if self._own_prompt:
             self._user = read_file(data.file(prompt), f"task.prompt ({prompt})")
         elif is_english and prompt != "chat":
-            self._user = read(f"{FOLDER}/natural_language")
+            self._user = read_builtin(f"{FOLDER}/natural_language")
         else:
-            self._user = read(name)
-            if f"{name}.system" in named(FOLDER):
-                self._system = read(f"{name}.system")
+            self._user = read_builtin(name)
+            if f"{name}.system" in prompt_names(FOLDER):
+                self._system = read_builtin(f"{name}.system")
         self._few_shot: Template | None = None
         if prompt in self.prompts[1:]:
-            self._few_shot = read(f"{FOLDER}/{self.part}_paper_few_shot")
-        elif "shots" in self._user.names:
+            self._few_shot = read_builtin(f"{FOLDER}/{self.part}_paper_few_shot")
+        elif "shots" in self._user.fields:
             self._few_shot = self._user
-        self._user.refuse_unknown(self.prompt_fields)
+        self._user.check_fields(self.prompt_fields)
 
     @cached_property
     def schemas(self) -> Sequence[tuple[SchemaRow, str, Constraints]]:
@@ -227,7 +227,7 @@ class ConCodeEval(Task[Any]):
         templates = [self._system, self._user, self._few_shot]
         is_english = self.representation == "natural_language" and self._wording == "paper"
         if is_english and any(row.root in ("array", "object") for row in self.benchmark.schemas):
-            templates.append(read(representations.RECORDED_ENGLISH))
+            templates.append(read_builtin(representations.RECORDED_ENGLISH))
         texts = [template.text for template in templates if template]
         return {
             "dataset": self._dataset,

@@ -23,7 +23,7 @@ from msgspec import Meta, Struct
 from harness.datasets.rows import Row, converted, read_all, text_id
 from harness.errors import DataInvalid, Unparseable
 from harness.plugins.short_answers.json_objects import json_object
-from harness.prompts import read
+from harness.prompts import read_builtin
 from harness.records import DecodingConstraint
 from harness.scoring.extraction import RegexExtraction
 from harness.scoring.validators import Undecided, validator
@@ -246,7 +246,7 @@ read_questions = partial(read_all, item=_question)  # yields the questions of a 
 
 
 # The prompt's beginning, from "Let Me Speak Freely?", as recorded in dottxt-ai/demos.
-TASK = read("last_letter/task").text
+TASK = read_builtin("last_letter/task").text
 MOST_NAMED = 8  # maximum number of ids named in a message
 EXAMPLES = "\n\n\nHere are some examples:\n"
 
