@@ -235,7 +235,7 @@ def _plugin(
     options = dict(section.options)
     prompt = options.get("prompt")
     if isinstance(prompt, str) and is_prompt_path(prompt):
-        options["prompt"] = data.own(prompt)
+        options["prompt"] = data.next_to_run_file(prompt)
     if published := published_prompts([section]):
         [file] = prompt_files(published[0], settings.data_dir).values()
         options["prompt"] = str(file)

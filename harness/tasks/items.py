@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from typing_extensions import override
 
-from harness.datasets.rows import Row, converted, refuse_tool_calls
+from harness.datasets.rows import Row, check_no_tool_calls, convert_row
 from harness.errors import ConfigError, DataInvalid, nearest, raised_as
 from harness.plugin_loader import Kind
 from harness.ports import Task
@@ -431,7 +431,7 @@ def turn_rows(row: Row) -> list[Row]:
     common = {key: value for key, value in of_row.items() if key not in OF_LAST}
     rows = []
     for number, turn in enumerate(turns, start=1):
-        refuse_tool_calls(turn, f"'turns', {number}")
+        check_no_tool_calls(turn, f"'turns', {number}")
         fields = {"content": turn} if isinstance(turn, str) else turn
         content = fields.get("content") if isinstance(fields, Mapping) else None
         if not isinstance(content, str) or not content.strip():
@@ -495,7 +495,7 @@ class Users:
 
 
 def _role(user: Mapping[str, Any], where: str) -> UserRole:
-    return converted(dict(user), UserRole, where, ignored=OF_LAST)
+    return convert_row(dict(user), UserRole, where, ignored=OF_LAST)
 
 
 class Conversations(Task[JsonlItem]):

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from typing_extensions import override
 
 from harness.datasets.folder import DataFolder, sha256
-from harness.datasets.rows import Row, RowSource, text_id, turns_of, unique
+from harness.datasets.rows import Row, RowSource, iter_unique, row_id, row_messages
 from harness.errors import ConfigError, DataInvalid, Unparseable, raised_as
 from harness.plugin_loader import CODE, kind
 from harness.ports import LOGLIKELIHOODS
@@ -109,7 +109,7 @@ class RowsTask(Conversations):
         self._written: dict[str, str] = {}  # files of checks, as the run file names them, by path
 
         def locate(name: str) -> str:
-            path = data.own(name)
+            path = data.next_to_run_file(name)
             self._written[path] = name
             return path
 
@@ -155,8 +155,8 @@ class RowsTask(Conversations):
     def instances(self) -> Iterator[One]:
         """Yield the rows in file order, each with its prompt and checks."""
         if self._instances is None:
-            instances = unique(self._read())
-            if self._source.large:
+            instances = iter_unique(self._read())
+            if self._source.is_large:
                 yield from instances
                 return
             self._instances = list(instances)
@@ -171,7 +171,7 @@ class RowsTask(Conversations):
     def _instance(self, row: Row, number: int) -> One:
         if self._adapt is not None:
             row = self._adapt(row)
-        name = encodable(text_id(row, number, ""))
+        name = encodable(row_id(row, number, ""))
         cluster = row.get("cluster")
         if isinstance(cluster, bool) or not isinstance(cluster, str | int | None):
             raise DataInvalid("'cluster' must be text or an integer.")
@@ -238,7 +238,7 @@ class RowsTask(Conversations):
         elif "turns" in row:
             turns = (Message("user", first["content"]),)
         else:
-            turns = turns_of(row)
+            turns = row_messages(row)
         if not turns[-1].content.strip():
             raise DataInvalid("the prompt is empty.")
         if self._system is None:
@@ -253,7 +253,7 @@ class RowsTask(Conversations):
         reserved = {"id", "groups", "cluster", "checks", "messages", "turns", "user"}
         for number, (where, row) in enumerate(self._source.rows(), start=1):
             fields = {name: value for name, value in row.items() if name not in reserved}
-            yield encodable(text_id(row, number, f"{where}: ")), fields
+            yield encodable(row_id(row, number, f"{where}: ")), fields
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the rows' fingerprint, the version of ``regex``, and other hashes."""

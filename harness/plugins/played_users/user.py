@@ -168,7 +168,7 @@ def build_user(section: UserSection, builder: ModelBuilder, seed: int | None) ->
 def _prompt(name: str, builder: ModelBuilder) -> Template:
     if "/" in name or name.endswith(SUFFIX):
         data = DataFolder(builder.resources.settings.data_dir, builder.beside)
-        return read_file(Path(data.own(name)), "user.prompt")
+        return read_file(Path(data.next_to_run_file(name)), "user.prompt")
     names = [path.removeprefix("user/") for path in prompt_names("user")]
     if name in names:
         return read_builtin(f"user/{name}")

@@ -193,7 +193,7 @@ def misspelt_keywords(schema: Any) -> dict[str, str]:
     Returns:
         The keyword that is probably meant, by the unknown keyword.
 
-    >>> misspelt_keywords({"requird": ["a"], "properties": {"requird": {"minimun": 1, "x-unit": "m"}}})
+    >>> misspelt_keywords({"requird": ["a"], "properties": {"a": {"minimun": 1, "x-unit": "m"}}})
     {'requird': 'required', 'minimun': 'minimum'}
     """
     meanings: dict[str, str] = {}

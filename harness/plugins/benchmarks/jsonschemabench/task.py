@@ -22,9 +22,9 @@ import msgspec
 from msgspec import Struct
 from typing_extensions import override
 
-from harness.datasets.catalogue import decoded, members
+from harness.datasets.catalogue import decode_json_as, members
 from harness.datasets.folder import DataFolder, sha256
-from harness.datasets.rows import converted, rows, unique
+from harness.datasets.rows import convert_row, iter_unique, read_rows
 from harness.errors import ConfigError, DataInvalid, nearest
 from harness.ports import DataTable, Task, read_paper
 from harness.prompts import prompt_names, read_builtin, read_file
@@ -394,12 +394,12 @@ class _Row(Struct):
 
 def read_items(path: Path) -> Iterator[SchemaItem]:
     """Yield the schemas of a file in order."""
-    return unique(_located_items(path))
+    return iter_unique(_located_items(path))
 
 
 def _located_items(path: Path) -> Iterator[tuple[str, SchemaItem]]:
-    for where, raw in rows(path):
-        row = converted(raw, _Row, where)
+    for where, raw in read_rows(path):
+        row = convert_row(raw, _Row, where)
         yield where, SchemaItem(row.name, row.dataset or "none", row.schema, row.instances)
 
 
@@ -412,7 +412,9 @@ def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
     """Yield the lines of ``jsonschemabench/schemas.jsonl``, made from a folder in an archive."""
     suits = re.compile(rf"{re.escape(folder)}/[^/]+\.json").fullmatch
     for name, content in members(archive, suits):
-        schema_file = decoded(content, _Schema, f"{archive}: {name} is not a file with a schema")
+        schema_file = decode_json_as(
+            content, _Schema, f"{archive}: {name} is not a file with a schema"
+        )
         stem = PurePosixPath(name).stem
         # ``DATASET---NAME.json`` or, in two data sets, ``DATASET_NAME.json``
         separator = "---" if "---" in stem else "_"
