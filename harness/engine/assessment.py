@@ -40,7 +40,7 @@ from harness.records import (
     verdict,
     without_arrays,
 )
-from harness.store.json_lines import UNREADABLE, encode
+from harness.store.json_lines import DECODE_ERRORS, encode
 from harness.user_code import rescore_remedy
 from harness.wording import count_of, truncated
 from harness.workers import ProcessEnded, WorkerProcess
@@ -295,7 +295,7 @@ def _recordable_details(details: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         text, plain = _encoded(details)
         decoded = msgspec.json.decode(text)
-    except (TypeError, ValueError, OverflowError, *UNREADABLE) as error:
+    except (TypeError, ValueError, OverflowError, *DECODE_ERRORS) as error:
         problem = f"details that cannot be recorded ({str(error)[:160]})"
         raise ConfigError(problem, _DETAILS) from None
     brackets = text.count(b"[") + text.count(b"{")  # an upper bound on the depth

@@ -146,7 +146,7 @@ class StrictValidator:
     def _violates_contains(self, path: schemas.Path, actual: Any) -> bool:
         """Return whether a value violates `contains` rather than the `maxContains` at a path."""
         parent = value_at(self.schema, path[:-1])
-        if not isinstance(parent, dict) or "minContains" in parent:
+        if not isinstance(parent, dict):
             return False
         try:
             engine, _ = _compile({"contains": parent.get("contains")}, self.draft)
