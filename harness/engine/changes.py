@@ -22,7 +22,7 @@ from harness.engine.resolving import if_grown, resolved
 from harness.plugin_loader import CODE
 from harness.ports import Backend, overrides
 from harness.records import Attempt, Instance, messages_hash
-from harness.scoring.checks import JUDGE
+from harness.scoring.checks import JUDGE_KEY
 from harness.store.files import make_folder
 from harness.store.run_folder import ROWS, Differences
 from harness.wording import count_of
@@ -114,7 +114,7 @@ def is_rescorable(job: Job, differences: Differences) -> bool:
 
 def _judge_checks(checks: object) -> list[Any]:
     entries = checks if isinstance(checks, list) else []
-    return [check for check in entries if isinstance(check, Mapping) and JUDGE in check]
+    return [check for check in entries if isinstance(check, Mapping) and JUDGE_KEY in check]
 
 
 MOST_COMPARED = 1_000  # instances whose prompts `has_same_prompts` compares
