@@ -34,6 +34,7 @@ from harness.records import (
     Request,
     Score,
     UserRole,
+    content_hash,
     encodable,
 )
 from harness.scoring.checks import JUDGE_KEY, ROW_OPTIONS, Check, field_reference, require_field
@@ -162,6 +163,17 @@ class JsonlItem(Struct, frozen=True):
     next_turns: tuple[JsonlItem, ...] = ()
     role: UserRole | None = None
     before_last: JsonlItem | None = None
+
+    @property
+    def cluster(self) -> str | None:
+        """The default cluster of an instance; None stands for its prompt.
+
+        Conversations that begin with the same turn are still different prompts.
+        """
+        if not (self.next_turns or self.role):
+            return None
+        next_messages = [turn.messages for turn in self.next_turns]
+        return content_hash((self.messages, next_messages, self.role))
 
     def turn_after(self, answers: Sequence[str]) -> JsonlItem:
         """Return the item of the turn after some answers, with the conversation up to it.
@@ -598,6 +610,14 @@ class Conversations(Task[JsonlItem]):
 def optional_template(text: str | None, option: str) -> Template | None:
     """Return the template in an option of the task, or None if it is not set."""
     return None if text is None else Template(text, f"task.{option}")
+
+
+def check_no_other_prompt(row: Row) -> None:
+    """Raise DataInvalid if a row has a prompt besides that of the task."""
+    for field in ("messages", "turns"):
+        if field in row:
+            problem = f"the row has {field!r}, and task.prompt is set."
+            raise DataInvalid(problem, "Keep one.")
 
 
 def check_options_set(template: Template, row: Row) -> None:

@@ -29,7 +29,6 @@ from harness.records import (
     Message,
     Request,
     Score,
-    content_hash,
     encodable,
     verdict,
 )
@@ -56,6 +55,7 @@ from harness.tasks.items import (
     QuestionForm,
     RowInstance,
     chain_turns,
+    check_no_other_prompt,
     check_options_set,
     default_form,
     first_item,
@@ -188,7 +188,7 @@ class RowsTask(Conversations):
             self._feedback.render({**row, "reasons": [""]})
         item = self._item(row, options)
         groups = row_groups(row, self._group_fields)
-        cluster = _conversation_cluster(item) if label is None else str(label)
+        cluster = item.cluster if label is None else str(label)
         return Instance(name, item, groups, cluster)
 
     def _item(self, row: Row, options: Any) -> JsonlItem:
@@ -251,10 +251,7 @@ class RowsTask(Conversations):
         return (Message("system", self._system.render(row)), *messages)
 
     def _render_message(self, template: Template, row: Row) -> Message:
-        for field in ("messages", "turns"):
-            if field in row:
-                problem = f"the row has {field!r}, and task.prompt is set."
-                raise DataInvalid(problem, "Keep one.")
+        check_no_other_prompt(row)
         if self._choices is None:
             check_options_set(template, row)
         text = template.render(row)
@@ -514,17 +511,6 @@ class RowsTask(Conversations):
             return self.score(instance, text)
         except Unparseable:
             return None
-
-
-def _conversation_cluster(item: JsonlItem) -> str | None:
-    """Return the cluster of a conversation of several turns, or None for the default one.
-
-    Conversations that begin with the same turn are still different prompts.
-    """
-    if not (item.next_turns or item.role):
-        return None
-    next_messages = [turn.messages for turn in item.next_turns]
-    return content_hash((item.messages, next_messages, item.role))
 
 
 def _json_sha256(value: Any) -> str:
