@@ -166,6 +166,31 @@ def test_a_rule_says_what_is_wrong(source: str, level: int, text: str, reason: s
 
 
 @pytest.mark.parametrize(
+    ("source", "level", "sentences", "end", "n_words", "passes"),
+    [
+        ("xsum", 2, 1, ".", 19, True),
+        ("xsum", 2, 1, ".", 20, False),
+        ("arxiv", 2, 1, ".", 20, True),
+        ("arxiv", 2, 1, ".", 21, False),
+        ("samsum", 2, 1, ".", 14, True),
+        ("samsum", 2, 1, ".", 15, False),
+        ("cnn_dailymail", 2, 3, ". ", 14, True),
+        ("cnn_dailymail", 2, 3, ". ", 15, False),
+        ("helpful_base", 3, 3, ".\n\n", 21, True),
+        ("helpful_base", 3, 3, ".\n\n", 20, False),
+    ],
+)
+def test_the_bounds_of_words_are_those_of_the_authors(
+    source: str, level: int, sentences: int, end: str, n_words: int, passes: bool
+) -> None:
+    rule = rule_for("format", "format", source, 22, level, "")
+    assert rule is not None
+    sentence = " ".join(["word"] * n_words)
+    text = end.join([sentence] * sentences) + "."
+    assert (rule.violation(text) == "") is passes
+
+
+@pytest.mark.parametrize(
     ("template", "text", "found"),
     [
         ("{instruction}\nAnswer: {answer}", "Answer: yes", True),
