@@ -155,12 +155,14 @@ def test_rules_that_count_warn_of_other_scripts(tmp_path: Path) -> None:
         ("xsum", 2, "It rains. " * 2, "3 sentences, exactly 1 wanted"),
         ("samsum", 3, "Kim tries it", "lacks 'stuff'"),
         ("gigaword", 1, "one  two", "3 words, exactly 8 wanted"),
-        ("koala", 1, "plain", "lacks '**'"),
+        ("koala/30", 1, "plain", "lacks '**'"),
+        ("helpful_base/22", 2, "One.\n\nOne. Two.\n\nOne. Two. Three.", "has 3 sentences"),
         ("cnn_dailymail", 3, "Potter. An actor. A film", "sentence 3 lacks 'films'"),
     ],
 )
 def test_a_rule_says_what_is_wrong(source: str, level: int, text: str, reason: str) -> None:
-    rule = rule_for("format", "format", source, 30, level, "")
+    name, _, number = source.partition("/")
+    rule = rule_for("format", "format", name, int(number or 1), level, "")
     assert rule is not None
     assert reason in rule.violation(text)
 

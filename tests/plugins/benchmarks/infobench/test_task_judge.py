@@ -239,6 +239,11 @@ def test_a_request_or_a_condition_is_no_verdict(reply: str) -> None:
     assert verdict(reply) is None
 
 
+@pytest.mark.parametrize("reply", ["It has no title, so NO", "A clear no", "My vote goes to NO"])
+def test_a_no_at_the_end_is_a_verdict(reply: str) -> None:
+    assert verdict(reply) is False
+
+
 @pytest.mark.parametrize("reply", ["The text is fine, so YES", "I would say YES", "Nothing: YES"])
 def test_a_verdict_at_the_end_is_read(reply: str) -> None:
     assert verdict(reply) is True
