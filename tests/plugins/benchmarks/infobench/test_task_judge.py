@@ -208,6 +208,13 @@ def test_what_a_conversation_did_not_ask_is_not_decided() -> None:
         scores(built(**AUTHORS), 3, "maybe")
 
 
+def test_a_conversation_ends_after_its_last_requirement() -> None:
+    judge = built(**AUTHORS)
+    answered = [Reply("YES", "stop")] * 2
+    assert len(judge.next_questions(item(3), "Text.", answered)) == 1
+    assert judge.next_questions(item(2), "Text.", answered) == []
+
+
 def test_it_does_what_a_judge_has_to() -> None:
     one = {"strict": True, "soft": 1.0, "met": 1, "decided": 1}
     said = {"Yes.": one, "NO": {**one, "strict": False, "soft": 0.0, "met": 0}, "Perhaps.": None}
