@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.calls.database import NAME, Statement, Write
+from harness.calls.database import NAME_PREFIX, Statement, Write
 from harness.calls.reply_cache import Payment, ReplyCache
 from harness.records import account_of
 from harness.store.run_folder import FRESH_KEY, RunFolder, new_run_id
@@ -19,7 +19,7 @@ def name_row(folder: RunFolder) -> str:
     A run that was renamed or started with --fresh has another account than its name's first run. If
     its folder is deleted, a new run of the name would otherwise not count what it has spent.
     """
-    return f"{NAME}{folder.first_account()}"
+    return f"{NAME_PREFIX}{folder.first_account()}"
 
 
 def file_row(root: Path, base: str) -> str:
@@ -27,12 +27,12 @@ def file_row(root: Path, base: str) -> str:
 
     The runs of variants that the file no longer has are among them, even if they are deleted.
     """
-    return f"{NAME}file {RunFolder(root, base).first_account()}"
+    return f"{NAME_PREFIX}file {RunFolder(root, base).first_account()}"
 
 
 def shards_row(root: Path, file: str) -> str:
     """Return the ``run`` of the payments (of nothing) whose keys are names of a file's shards."""
-    return f"{NAME}shards {RunFolder(root, file).first_account()}"
+    return f"{NAME_PREFIX}shards {RunFolder(root, file).first_account()}"
 
 
 def recorded_names(replies: ReplyCache, row: str) -> list[str]:

@@ -19,7 +19,7 @@ import harness
 from harness.analysis.metrics import Metrics, to_json
 from harness.analysis.run_display import recorded_display
 from harness.calls.signals import Notices, Stop
-from harness.config.settings import shown_url
+from harness.config.settings import mask_url_keys
 from harness.declarations import load_members
 from harness.engine.assessment import LongAnswers, warning_lines
 from harness.engine.call_stack import bind
@@ -102,11 +102,11 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
                     shared=job.run.budget.shared,
                     base=base_name(job.folder, job.variant.name),
                     listed=job.variant.runs,
-                    part=job.run.part,
+                    part=job.run.parsed_shard,
                 )
             )
             if job.copies:
-                report = session.notices.status("object store")
+                report = session.notices.reporter("object store")
                 uploaded = job.copies.uploaded(job.folder, session.replies, report)
                 await stack.enter_async_context(uploaded)
             with rare_collections():
@@ -283,9 +283,9 @@ class _SessionWork:
                 recorder.release()
                 self._manifest.set_unfinished(tally.left + work.later)
         for name, warning in warning_lines(recorder.score_warnings):
-            session.notices.status(name)(warning)
+            session.notices.reporter(name)(warning)
         if failed := tally.failed_judgements:
-            session.notices.status("judges")(
+            session.notices.reporter("judges")(
                 f"{count_of(failed, 'judgement')} failed; the last error: "
                 f"{tally.last_error.rstrip('.')}. Run again to repeat them."
             )
@@ -340,7 +340,7 @@ class _SessionWork:
         if not (judging and judging.decides):
             self.tally.record_earlier(plan.index)
         if plan.index.attempts.has_reply.any():
-            self._session.answered.any = True
+            self._session.answered.has_any = True
             self._session.earlier[self._job.model.where] = plan.answered
 
     @contextlib.contextmanager
@@ -356,7 +356,7 @@ class _SessionWork:
             yield
 
     def _report(self, notes: dict[str, str], plan: RunPlan, work: Work) -> None:
-        status = self._session.notices.status
+        status = self._session.notices.reporter
         for source, note in notes.items():
             status(source)(note)
         same_rules = self._manifest.scoring == SCORING_VERSION
@@ -378,7 +378,7 @@ class _SessionWork:
             task=self._job.run.task.name,
             backend=model.section.backend,
             model=model.section.name,
-            endpoint=shown_url(model.backend.endpoint),
+            endpoint=mask_url_keys(model.backend.endpoint),
             simulated=self._manifest.simulated,
             version=harness.__version__,
             config=self._job.run.model_dump(mode="json"),
@@ -400,7 +400,7 @@ class _SessionWork:
             paraphraser = job.paraphraser.rewriter(bind(session, job.paraphraser.model))
         if job.user is not None:
             user = partial(job.user.turns, job.task, bind(session, job.user.model))
-        report = session.notices.status("scoring")
+        report = session.notices.reporter("scoring")
         long_answers = LongAnswers(job.task, job.run, job.settings, report)
         stack.callback(long_answers.close)
         return SampleRunner(

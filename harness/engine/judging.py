@@ -286,7 +286,7 @@ class Judging:
     def _warn_of_verdictless(self, judge: str, reason: str) -> None:
         without = sum(n for (name, _), n in self._tally.verdictless.items() if name == judge)
         if without == self._tally.judgements[judge] == FIRST_JUDGEMENTS:
-            self._notices.status(f"judge {judge}")(
+            self._notices.reporter(f"judge {judge}")(
                 f"none of its first {without} judgements has a verdict. {reason} "
                 "Ctrl-C stops the run before the others are paid for.".lstrip()
             )
@@ -299,7 +299,7 @@ class Judging:
         If ``restore``, judgements were lost, and those that were drawn again are restored.
         """
         for name, warning in judge_warnings(job.judges, job.instances):
-            session.notices.status(f"judge {name}")(warning)
+            session.notices.reporter(f"judge {name}")(warning)
         await self.catch_up(job.data, workers, session)
         if restore:
             await self.restore(job.data, workers, session)

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import shipped
-from harness.config.loading import expand, parse_override
+from harness.config.loading import expand_variants, parse_override
 from harness.config.run_file import RunFile, flatten, is_below
 from harness.config.settings import Settings
-from harness.config.yaml_text import read
+from harness.config.yaml_text import read_mapping
 from harness.datasets.folder import DataFolder
 from harness.datasets.rows import differing_rows, items
 from harness.engine.judges import judge_fingerprint
@@ -101,7 +101,7 @@ def read_runs(
         path = _find_file(str(file))
         base = path.stem
         where = str(path)
-        tree = read(path)
+        tree = read_mapping(path)
         if in_run_folder(path):
             report_executions()
             tree = set_rows_path(tree, path.parent.absolute())
@@ -116,7 +116,7 @@ def read_runs(
     rows = [text for text in overrides if text.startswith("task.rows=")]
     changes += [text for text in overrides if text not in rows]
     values = {**_plain(dict(map(parse_override, rows)), functions), **values}
-    return base, expand(tree, where, changes, values, _named)
+    return base, expand_variants(tree, where, changes, values, _named)
 
 
 def _named(model: str) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from uuid import uuid4
 
 from harness.calls.backend_layers import ModelAnswers
 from harness.calls.budget import Budget
-from harness.calls.calls import Calls, Unused
+from harness.calls.calls import Calls, UnusedReplies
 from harness.calls.concurrency import ConcurrencyLimiter
-from harness.calls.database import SESSION, Write
+from harness.calls.database import SESSION_PREFIX, Write
 from harness.calls.reply_cache import Payment, ReplyCache, payment_row
 from harness.calls.signals import Notices, Stop, Stopping
 from harness.config.run_file import Shard
@@ -71,7 +71,7 @@ class Session:
     notices: Notices
     replies: ReplyCache | None = None  # None: no backend is cacheable
     budget: Budget | None = None  # None: no backend is cacheable, or no cap is set
-    unused: Unused | None = None  # None: no backend is cacheable
+    unused: UnusedReplies | None = None  # None: no backend is cacheable
     first: bool = False  # whether the session is of a run without any attempt
     answered: ModelAnswers = field(default_factory=ModelAnswers)  # by the evaluated model
     layers: Sequence[CallLayer] = ()  # of plug-ins
@@ -136,7 +136,7 @@ class Session:
     @property
     def ended(self) -> Literal["budget", "interrupted"]:
         """Why the session left work unfinished."""
-        return "budget" if self.budget is not None and self.budget.ended else "interrupted"
+        return "budget" if self.budget is not None and self.budget.is_exhausted else "interrupted"
 
 
 async def _has_reply(replies: ReplyCache, key: str) -> bool:
@@ -169,7 +169,7 @@ async def open_session(
     """
     first = folder is not None and not folder.has_attempts()
     session = Session(run_id, Stop(), Notices(), first=first)
-    status = session.notices.status
+    status = session.notices.reporter
     async with contextlib.AsyncExitStack() as stack:
         if folder is not None:
             stack.enter_context(folder.lock())
@@ -184,12 +184,12 @@ async def open_session(
             model.rates.report = status(f"{model.section.name}, rate limit")
         if any(model.backend.cacheable for model in models):
             replies = stack.enter_context(open_cache(settings, status("cache")))
-            replies.check_room()
+            replies.check_disk_space()
             if folder is not None:
                 session.run_id = await follow_account(replies, folder, session.run_id, base)
             used = None if folder is None else partial(_used_calls, folder)
             session.replies = replies
-            session.unused = Unused(replies, {session.run_id, *session.merged_ids}, used)
+            session.unused = UnusedReplies(replies, {session.run_id, *session.merged_ids}, used)
             if usd is not None:
                 if shared is None:
                     sharers = await _sharers(session, replies, folder, base, listed, part)
@@ -235,7 +235,7 @@ def keep_paid(folder: RunFolder, settings: Settings, *, replies: bool = True) ->
         restore = partial(recorded_replies, settings.runs_dir)
         path = replies_path(settings)
         make_folder(path.parent)
-        with ReplyCache(path, notice=logger.warning, restore=restore) as cache:
+        with ReplyCache(path, notify=logger.warning, restore=restore) as cache:
             if folder.spending.exists():
                 await follow_account(cache, folder, run_id, base_name(folder))
             session = Session(run_id, Stop(), Notices())
@@ -306,7 +306,7 @@ async def _sharers(
         accounts.pop(session.account, None)
     for account in same_part:
         others.pop(account, None)
-    return _Sharers(same_part, others, 1 if part is None else part.of)
+    return _Sharers(same_part, others, 1 if part is None else part.n_shards)
 
 
 async def _open_budget(
@@ -339,7 +339,7 @@ async def _open_budget(
     async def record(more: float, max_usd: float) -> None:
         # A killed run's calls in flight then count as paid, even if the cache or the folder is
         # deleted.
-        await replies.charge(SESSION + payer.encode(), Payment(account, more))
+        await replies.charge(SESSION_PREFIX + payer.encode(), Payment(account, more))
         if folder is not None:
             await asyncio.to_thread(folder.write_spending, payer, max_usd)
 
@@ -347,13 +347,13 @@ async def _open_budget(
         usd,
         paid_by_run.usd + spent_by_others,
         session.stop,
-        unsure=min(unsure, paid_by_run.usd + spent_by_others),
-        shared=spent_by_others,
-        record=record,
-        status=session.notices.status("budget"),
+        unsure_usd=min(unsure, paid_by_run.usd + spent_by_others),
+        spent_by_others=spent_by_others,
+        save=record,
+        status=session.notices.reporter("budget"),
     )
     for key, max_usd in session.reserved(account).items():
-        budget.hold(key, max_usd)
+        budget.reserve_batched(key, max_usd)
     return budget
 
 
@@ -378,14 +378,14 @@ async def _join_budget(
         usd,
         max(0.0, spent.by_run - reserved_usd) + spent.by_others,
         session.stop,
-        unsure=max(0.0, spent.unsure - reserved_usd),
-        shared=spent.by_others,
-        sharing=shared,
-        status=session.notices.status("budget"),
+        unsure_usd=max(0.0, spent.unsure - reserved_usd),
+        spent_by_others=spent.by_others,
+        shared_budget=shared,
+        status=session.notices.reporter("budget"),
     )
     for key, max_usd in reserved.items():
-        budget.hold(key, max_usd)
-    shared.start(session.notices.status(""))
+        budget.reserve_batched(key, max_usd)
+    shared.start(session.notices.reporter(""))
     return budget
 
 
@@ -396,13 +396,13 @@ def _report_unknown(session: Session) -> None:
             remedy = ""
             if where == "model" and short == reason:
                 remedy = f" To ask again: --retry {reason}."
-            session.notices.status(f"{where}, finish reason {short!r}")(
+            session.notices.reporter(f"{where}, finish reason {short!r}")(
                 f"not known, and given for {count_of(count, 'answer')}, which count as "
                 f"complete: check whether they are.{remedy}"
             )
     for where, answers in session.unknown_marks.items():
         for warning in mark_warnings(answers, where):
-            session.notices.status(f"{where}, reasoning")(warning)
+            session.notices.reporter(f"{where}, reasoning")(warning)
 
 
 async def _close_later(later: Sequence[LaterCalls]) -> None:
@@ -465,7 +465,7 @@ class _PaidByRuns:
         merged = [account_of(run_id) for run_id in manifest.get("merged_ids", ())]
         amounts = [await self.add(shard) for shard in merged]
         in_shards = set[bytes]().union(*(self._calls[shard] for shard in merged))
-        booked = self._replies.booked(account)
+        booked = self._replies.payments_of(account)
         recorded: dict[bytes, float] = {}
         if folder is not None:
             payments = read_payments(folder.attempts)
@@ -483,7 +483,7 @@ class _PaidByRuns:
                 await self._replies.write(Write((), rows))
         spending = Spending() if folder is None else folder.read_spending()
         lost = spending.usd - spent - fsum(self._usd.get(shard, 0.0) for shard in merged)
-        if lost > 0 and (key := SESSION + spending.session.encode()) not in booked:
+        if lost > 0 and (key := SESSION_PREFIX + spending.session.encode()) not in booked:
             await self._replies.charge(key, Payment(account, lost))
             spent += lost
             unsure += lost
