@@ -18,7 +18,7 @@ from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError, 
 from harness.plugin_interface import parameters
 from harness.plugin_loader import CODE, FILE, kind
 from harness.ports import Task, decides_by_criteria, overrides
-from harness.scoring.checks import is_file
+from harness.scoring.checks import is_python_file
 from harness.store.run_folder import RunFolder, describe_change
 from harness.store.runs import find_run
 
@@ -268,7 +268,7 @@ def row_fields(
 def _row_fields(folder: RunFolder, settings: Settings) -> dict[str, Mapping[str, object]]:
     run = folder.read_config()
     name = run.task.name
-    if is_file(name) or name not in kind("tasks").names():  # a run of another tool
+    if is_python_file(name) or name not in kind("tasks").names():  # a run of another tool
         return {}
     if not overrides(kind("tasks").load(name), Task.row_fields):
         return {}

@@ -28,7 +28,7 @@ from harness.ports import CONSTRAINTS, PARAMETERS
 from harness.report.table import Cell, Column, Note, TableDocument, table
 from harness.report.terminal import terminal
 from harness.report.text import inert, inert_text
-from harness.scoring.checks import FROM_ROW
+from harness.scoring.checks import ROW_OPTIONS
 from harness.terminal.console import output, print_listing, say, show
 
 _YAML = {"True": "true", "False": "false", "None": "null", "''": '""'}
@@ -126,10 +126,10 @@ _SAMPLES = {"text": "TEXT", "whole number": "3", "number": "0.5", "mapping": "{â
 def example(name: str, card: Card, *, judge: bool = False) -> str:
     """Return an example of a checker (or, if ``judge``, a judge) in a run file.
 
-    The example sets the required options, except those in `FROM_ROW`.
+    The example sets the required options, except those in `ROW_OPTIONS`.
     """
     required = [option for option in card.options if option.default is None]
-    options = [option for option in required if option.name not in FROM_ROW]
+    options = [option for option in required if option.name not in ROW_OPTIONS]
     if not judge and not required:
         options = [option for option in card.options if option.default == "null"][:1]
     texts = [f"{option.name}: {_sample(option)}" for option in options]
