@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from harness.calls.backend_layers import ModelAnswers
 from harness.calls.budget import BudgetedCalls
-from harness.calls.reply_cache import Payment, ReplyCache, StoreBusy
+from harness.calls.reply_cache import CachedReply, Payment, ReplyCache, StoreBusy
 from harness.calls.signals import Ask, NotSent
 from harness.errors import CallError, StoreFailed
 from harness.records import Call, Reply, Request, account_of
@@ -175,7 +175,6 @@ class UnusedReplies:
     An earlier session was killed before it used them, or a batch delivered them early.
 
     Args:
-        replies: The cache.
         run_ids: The ids of the run and of its earlier parts (`RunFolder.merged_ids`), each with the
             Unix time until which its replies count.
         load_used_keys: Returns the keys of the replies that earlier sessions have used. None: all
@@ -184,11 +183,9 @@ class UnusedReplies:
 
     def __init__(
         self,
-        replies: ReplyCache,
         run_ids: Mapping[str, float],
         load_used_keys: Callable[[], set[str]] | None = None,
     ) -> None:
-        self._replies = replies
         self._run_ids = run_ids
         self._load_used_keys = load_used_keys or set
         self._since = time.time() if load_used_keys is None else 0.0
@@ -197,15 +194,19 @@ class UnusedReplies:
     def _used_keys(self) -> set[str]:
         return self._load_used_keys()
 
-    def use_if_unused(self, key: str) -> bool:
+    def use_if_unused(self, key: str, cached: CachedReply | None) -> bool:
         """Mark a reply as used if the run has paid for it, and not used it yet.
+
+        Args:
+            key: The key of its call.
+            cached: The reply as it is in the cache, or None if it is not there.
 
         Returns:
             Whether this was so.
         """
-        if key in self._used_keys:
+        if cached is None or not cached.was_paid_by(self._run_ids, self._since):
             return False
-        if not self._replies.was_paid(key, self._run_ids, self._since):
+        if key in self._used_keys:
             return False
         self._used_keys.add(key)
         return True
@@ -288,19 +289,21 @@ class CachedCalls:
 
     def _find_cached(self, key: str, request: Request) -> Call | None:
         replies = self.claims.replies
-        if (reply := replies.get(key)) is not None:
-            return self._cached_call(key, request, reply)
+        if (cached := replies.look_up(key)) is not None:
+            return self._cached_call(key, request, cached.reply, cached)
         for merged_key_of in self.merged_key_functions:
             merged_key = merged_key_of(request)
-            if (reply := replies.get(merged_key)) is not None:
-                return self._cached_call(merged_key, request, reply)
+            if (cached := replies.look_up(merged_key)) is not None:
+                return self._cached_call(merged_key, request, cached.reply, cached)
         return None
 
-    def _cached_call(self, key: str, request: Request, reply: Reply) -> Call:
+    def _cached_call(
+        self, key: str, request: Request, reply: Reply, cached: CachedReply | None
+    ) -> Call:
         now = time.time()
         self.answers.has_any = True
         self.on_cached(request)
-        was_cached = self.unused is None or not self.unused.use_if_unused(key)
+        was_cached = self.unused is None or not self.unused.use_if_unused(key, cached)
         return Call(key, reply, was_cached, now, now)
 
     async def _make_call(self, key: str, request: Request) -> Call:
@@ -312,11 +315,11 @@ class CachedCalls:
             if shared_cache is not None:
                 saved = await shared_cache.fetch(key)
                 if saved is not None:
-                    return self._cached_call(key, request, saved)
+                    return self._cached_call(key, request, saved, self.claims.replies.look_up(key))
             started = time.time()
             reply, is_saved = await self._ask_or_wait(key, request)
             if is_saved:
-                return self._cached_call(key, request, reply)
+                return self._cached_call(key, request, reply, self.claims.replies.look_up(key))
             reply = replace(reply, cost_usd=self.cost_of(reply))
             if self.budgeted is not None and not reply.batch:  # batches record their payments
                 payment = Payment(account_of(self.run_id), self.budgeted.cost(request, reply))

@@ -83,6 +83,32 @@ class SharedCache(Protocol):
         """Release the claims on a batch's calls, even those of other processes."""
 
 
+class CachedReply(NamedTuple):
+    """A reply in the cache.
+
+    Attributes:
+        reply: The reply.
+        created: The Unix time at which it was saved.
+        content: The reply and the id of its payer, as MessagePack.
+    """
+
+    reply: Reply
+    created: float
+    content: bytes
+
+    def was_paid_by(self, run_ids: Mapping[str, float], since: float = 0.0) -> bool:
+        """Return whether one of several runs has paid for the reply.
+
+        Args:
+            run_ids: Ids of the runs, each with the Unix time until which its payments count.
+            since: The Unix time before which payments do not count.
+        """
+        if self.created < since:
+            return False
+        run_id = msgspec.msgpack.decode(self.content).get("run")
+        return run_id in run_ids and self.created <= run_ids[run_id]
+
+
 class ReplyCache:
     """A store of complete replies by key, and of the payments for them.
 
@@ -211,6 +237,11 @@ class ReplyCache:
                 raise self._store_error("write", error) from None
 
     def get(self, key: str, *, wait_s: float = 0.0) -> Reply | None:
+        """Return the reply of `look_up`, without its payer."""
+        cached = self.look_up(key, wait_s=wait_s)
+        return None if cached is None else cached.reply
+
+    def look_up(self, key: str, *, wait_s: float = 0.0) -> CachedReply | None:
         """Return the reply stored under a key, or None if it is missing or damaged.
 
         The calling thread reads: a look-up takes microseconds, less than passing it to another
@@ -225,15 +256,17 @@ class ReplyCache:
             StoreFailed: If the file cannot be read.
         """
         key_bytes = bytes.fromhex(key)
-        rows = self._read("SELECT reply FROM replies WHERE key = ?", [key_bytes], wait_s)
+        query = "SELECT reply, created FROM replies WHERE key = ?"
+        rows = self._read(query, [key_bytes], wait_s)
         if not rows or key_bytes in self._damaged_rows:
             return None
+        content, created = rows[0]
         try:
-            if _is_intact(key_bytes, rows[0][0]):
-                reply = self._decoder.decode(rows[0][0])
+            if _is_intact(key_bytes, content):
+                reply = self._decoder.decode(content)
                 # Earlier versions saved interrupted answers. A team's cache cannot replace them.
                 if reply.finish_reason not in INTERRUPTIONS or self.shared is not None:
-                    return reply
+                    return CachedReply(reply, created, content)
                 self._damaged_rows.add(key_bytes)
                 return None
         except (TypeError, AttributeError, msgspec.MsgspecError, UnicodeDecodeError):
@@ -267,20 +300,6 @@ class ReplyCache:
                 if self._has_waited_too_long(started):
                     raise
             await sleep(_POLL_S)
-
-    def was_paid(self, key: str, run_ids: Mapping[str, float], since: float = 0.0) -> bool:
-        """Return whether one of several runs has paid for the reply to a call.
-
-        Args:
-            key: The call's key.
-            run_ids: Ids of the runs, each with the Unix time until which its payments count.
-            since: The Unix time before which payments do not count.
-        """
-        query = "SELECT reply, created FROM replies WHERE key = ? AND created >= ?"
-        for content, created in self._read(query, [bytes.fromhex(key), since], LOCK_TIMEOUT_S):
-            run_id = msgspec.msgpack.decode(content).get("run")
-            return bool(run_id in run_ids and created <= run_ids[run_id])
-        return False
 
     def claim(self, key: str) -> bool:
         """Claim a call. Return False if it is already claimed, by any process.

@@ -16,6 +16,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from harness.calls.signals import Report
@@ -260,6 +261,9 @@ def recordable(scores: Mapping[str, Score], instance: str) -> Mapping[str, Score
 
 def _recordable_score(score: Score) -> Score:
     """Raise ConfigError with the faulty part and its limit if a score cannot be recorded."""
+    is_verdict = type(score.value) is bool and score.passed is score.value
+    if is_verdict and type(score.reason) is str and score.details == {} and score.share is UNSET:
+        return score  # most scores, in a fifth of the time
     value = without_arrays(score.value)
     if isinstance(value, int | float) and type(value) not in (bool, int, float):
         value = float(value)  # subclasses cannot be encoded
@@ -276,7 +280,7 @@ def _recordable_score(score: Score) -> Score:
         raise ConfigError(f"the details {_value_text(details)}", _DETAILS)
     if details:
         details = _recordable_details(details)
-    share: bool | msgspec.UnsetType = msgspec.UNSET
+    share: bool | msgspec.UnsetType = UNSET
     if isinstance(value, int | float) and not isinstance(value, bool):
         share = score.share is True
         if share and not 0 <= value <= 1:

@@ -192,9 +192,7 @@ async def open_session(
                 session.run_id = await follow_account(replies, folder, session.run_id, base)
             used = None if folder is None else partial(_used_calls, folder)
             session.replies = replies
-            session.unused = UnusedReplies(
-                replies, {session.run_id: inf, **session.merged_ids}, used
-            )
+            session.unused = UnusedReplies({session.run_id: inf, **session.merged_ids}, used)
             if usd is not None:
                 if shared is None:
                     sharers = await _sharers(session, replies, folder, base, listed, part)

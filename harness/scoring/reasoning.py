@@ -245,10 +245,11 @@ class Reasoning:
 
     @cached_property
     def _starts(self) -> re.Pattern[str]:
-        """The marks with which a separated or unknown reply may begin, in one expression."""
+        """The marks with which a separated or unknown reply may begin, after ignored text."""
         starts = {_UNKNOWN.pattern, *(mark.opening for mark in self.marks)}
         starts |= {mark.before_answer for mark in self.marks if mark.before_answer}
-        return re.compile("|".join(f"(?:{start})" for start in sorted(starts)))
+        alternatives = "|".join(f"(?:{start})" for start in sorted(starts))
+        return re.compile(f"(?:{_IGNORED.pattern})(?:{alternatives})")
 
     @cached_property
     def _hints(self) -> frozenset[str]:
@@ -258,7 +259,7 @@ class Reasoning:
         """Return whether a reply may have marks, known or not; takes a fraction of `separate`."""
         if self.keeps:
             return False
-        if text.startswith(_TOOL_CALLS) or self._starts.match(text, _after_space(text, 0)):
+        if text.startswith(_TOOL_CALLS) or self._starts.match(text):
             return True
         lowered = text.lower()
         for hint in self._hints:  # noqa: SIM110 - a fifth of the time of any()

@@ -78,8 +78,10 @@ async def test_a_reply_of_the_team_is_saved_here_too(url: str, tmp_path: Path) -
     with machine(tmp_path / "b", url) as b:
         assert b.get(KEY) is None
         assert await b.fetch(KEY) == Reply("hi", "stop")
-        assert b.was_paid(KEY, {"run": inf})
-        assert not b.was_paid(KEY, {"another": inf})
+        cached = b.look_up(KEY)
+        assert cached is not None
+        assert cached.was_paid_by({"run": inf})
+        assert not cached.was_paid_by({"another": inf})
     with ReplyCache(tmp_path / "b" / "replies.sqlite") as alone:
         assert alone.get(KEY) == Reply("hi", "stop")
 
