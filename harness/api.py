@@ -250,7 +250,7 @@ async def execute_runs(
                 runs,
                 base,
                 resources,
-                only=only,
+                only_variant=only,
                 rescore=bool(options.get("rescore")),
                 extends=begin is not None,
             )

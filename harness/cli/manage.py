@@ -10,7 +10,7 @@ from harness.analysis.summary import read_metrics
 from harness.cli.options import Format, Run, Runs, agreed
 from harness.config.settings import Settings
 from harness.engine.run_files import run_named, runs_named
-from harness.engine.session import keep_paid
+from harness.engine.session import preserve_payments
 from harness.errors import HarnessError, UserError
 from harness.report.runs import runs_document
 from harness.store.run_folder import REPORT, RunFolder
@@ -68,7 +68,7 @@ def rm(runs: Runs, yes: bool = False) -> None:
     """
     settings = Settings()
     folders = runs_named(runs, settings, removed=True)
-    lost = sum(keep_paid(folder, settings) for folder in folders)
+    lost = sum(preserve_payments(folder, settings) for folder in folders)
     message = (
         "The cache keeps their paid replies: the same run file runs again without paying for them."
     )
@@ -99,7 +99,7 @@ def mv(run: Run, new: Annotated[str, typer.Argument(metavar="NEW")]) -> None:
     settings = Settings()
     folder = run_named(run, settings)
     moved = folder.rename(new)
-    keep_paid(moved, settings, replies=False)
+    preserve_payments(moved, settings, replies=False)
     say(f"Renamed {folder.name} to {moved.name}: {moved.path}")
     if (moved.path / REPORT).exists():
         say(f"Its report has the old name; to write it again: harness report {moved.name}")

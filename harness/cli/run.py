@@ -22,7 +22,7 @@ from harness.cli.verbs import next_steps, run_files
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.declarations import load_members
-from harness.engine.executor import Execution, Result, execute_all
+from harness.engine.executor import Execution, SessionResult, execute_all
 from harness.engine.infrastructure import set_copies_aside
 from harness.engine.job import Confirm, Job, ShowPlans
 from harness.engine.models import Resources, ignored_urls
@@ -230,7 +230,7 @@ def _run_all(jobs: Sequence[Job], base: str, command: str, table: bool) -> int:
     return code
 
 
-def _say_ended(execution: Execution, result: Result, command: str, display: Display) -> int:
+def _say_ended(execution: Execution, result: SessionResult, command: str, display: Display) -> int:
     """Print what a user should know about a run's end, and return its exit code."""
     job = execution.job
     name = job.folder.name
@@ -241,12 +241,14 @@ def _say_ended(execution: Execution, result: Result, command: str, display: Disp
         explained = caution == metrics.unanswerable and job.run.task.name == "jsonl"
         hint = " A row's target or gold is one (harness docs jsonl)." * explained
         say(f"{name}: {caution}{hint}")
-    if execution.detached and not display.interrupted:
-        waiting = "1 sample waits" if tally.left == 1 else f"{tally.left:,} samples wait"
+    if execution.is_detached and not display.interrupted:
+        waiting = (
+            "1 sample waits" if tally.unfinished == 1 else f"{tally.unfinished:,} samples wait"
+        )
         say(f"{name}: {waiting} for batches, which may take a day.")
         say(f"To see if they have ended, and to continue: {command}")
         return DETACHED
-    if code := early_end(result.ended, tally.budget, "budget.usd", command):
+    if code := early_end(result.ending, tally.budget, "budget.usd", command):
         return code
     attempts = metrics.n_attempts
     n_unparseable = metrics.outcomes["unparseable"]

@@ -18,7 +18,7 @@ from harness.calls.rejections import RejectionLimit
 from harness.calls.reply_cache import Payment, ReplyCache
 from harness.calls.signals import Ask, Load
 from harness.config.prices import FREE, Price
-from harness.engine.infrastructure import LaterCalls, ModelCalls
+from harness.engine.infrastructure import DeferredCalls, ModelCalls
 from harness.engine.models import Model
 from harness.engine.reasoning import SeparatedCalls
 from harness.engine.session import BoundModel, Session
@@ -109,12 +109,12 @@ def call_stack(model: Model, session: Session) -> Calls:
     if backend.prompt_caching:
         saved = price.saved if price is not None else lambda usage: 0.0
         layer = PromptCaching(layer, model.beginnings, saved)
-    if limits.samples_per_call > 1 and model.later is None:
+    if limits.samples_per_call > 1 and model.deferral is None:
         layer = JointDraws(layer, limits.samples_per_call)
     if claim is not None:
         priced = session.budget if budgeted is not None else None
         layer = _with_layers(model, session, layer, claim, limiter, priced)
-    live = control if model.later is None else None
+    live = control if model.deferral is None else None
     rejections = RejectionLimit(layer, circuit.answered, live)
 
     def learn(request: Request) -> None:
@@ -196,15 +196,15 @@ def _with_layers(
             busy=session.busy,
             leave=session.detach,
         )
-        if (later := layer.above(calls)) is not None:
-            ask = later
-            session.later.append(later)
-            session.notices.loads[model.where] = partial(_sum, limiter, later)
-            later.start()
+        if (deferring := layer.deferring_layer(calls)) is not None:
+            ask = deferring
+            session.deferred.append(deferring)
+            session.notices.loads[model.where] = partial(_sum, limiter, deferring)
+            deferring.start()
     return ask
 
 
-def _sum(limiter: ConcurrencyLimiter, layer: LaterCalls) -> Load:
+def _sum(limiter: ConcurrencyLimiter, layer: DeferredCalls) -> Load:
     calls = limiter.load
     later = layer.load
     return Load(

@@ -28,8 +28,8 @@ from harness.config.sections import (
 from harness.config.settings import Settings, is_set, secret, shown_url
 from harness.datasets.folder import DataFolder
 from harness.datasets.rows import rows
-from harness.engine.infrastructure import LaterTerms, call_layers, cluster
-from harness.engine.turns import answers_by_id
+from harness.engine.infrastructure import DeferralTerms, call_layers, cluster
+from harness.engine.turns import answer_lookup
 from harness.errors import ConfigError, keys_of
 from harness.plugin_interface import parameters
 from harness.plugin_loader import kind
@@ -53,7 +53,7 @@ from harness.scoring.reasoning import Reasoning
 OPTIONAL = ("temperature", "max_tokens")
 # Workers per concurrent call: a worker that backs off or awaits an identical call needs no slot.
 WORKERS_PER_SLOT = 4
-MOST_WORKERS = 50_000  # a call that waits for a batch takes 3.3 KB, without its prompt
+MAX_WORKERS = 50_000  # a call that waits for a batch takes 3.3 KB, without its prompt
 
 
 class Resources:
@@ -127,7 +127,7 @@ class Model:
     beginnings: SharedBeginnings = field(default_factory=SharedBeginnings)  # of its prompts
     reasoning: Reasoning = field(default_factory=Reasoning)  # the marks around it
     evaluated: bool = True  # whether it is the run's model, and not a judge or a stage of a build
-    later: LaterTerms | None = None  # None: calls are made at once
+    deferral: DeferralTerms | None = None  # None: calls are made at once
     whole_limits: LimitsSection | None = None  # those of which a shard's ``limits`` are a part
 
     def cost(self, reply: Reply) -> float | None:
@@ -183,7 +183,7 @@ class Model:
         """The price of most calls, or None if it is unknown."""
         if self.price is None:
             return None
-        return self.price.tier(self.tier) if self.later is None else self.price.batch
+        return self.price.tier(self.tier) if self.deferral is None else self.price.batch
 
     @property
     def simulated(self) -> bool:
@@ -245,9 +245,9 @@ def worker_count(models: Collection[Model], items: int = 0) -> int:
     """
     slots = sum(model.limits.concurrency * model.limits.samples_per_call for model in models)
     workers = WORKERS_PER_SLOT * max(1, slots)
-    if any(model.later for model in models):
+    if any(model.deferral for model in models):
         workers = max(workers, items)
-    return min(workers, MOST_WORKERS)
+    return min(workers, MAX_WORKERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +300,9 @@ class ModelBuilder:
         if backend.preferred_concurrency is not None and not _states_concurrency(limits):
             limits = limits.model_copy(update={"concurrency": backend.preferred_concurrency})
         limits = _supported_limits(section, limits, backend, where)
-        terms = [layer.later(where, section, limits, backend) for layer in resources.layers]
+        terms = [
+            layer.deferral_terms(where, section, limits, backend) for layer in resources.layers
+        ]
         price = section.price
         if not backend.cacheable or (price is None and "free" in backend.features):
             price = FREE
@@ -314,7 +316,7 @@ class ModelBuilder:
             beginnings,
             reasoning,
             evaluated=where == "model" and self.task is not None,
-            later=next(filter(None, terms), None),
+            deferral=next(filter(None, terms), None),
             whole_limits=whole_limits,
         )
         if price is None:
@@ -326,8 +328,8 @@ class ModelBuilder:
         task = self.task
         return {
             "read": lambda name: (row for _, row in rows(self._data.file(name))),
-            "gold": answers_by_id(task, self.instances, task.reference if task else None),
-            "wrong": answers_by_id(task, self.instances, task.wrong_answer if task else None),
+            "gold": answer_lookup(task, self.instances, task.reference if task else None),
+            "wrong": answer_lookup(task, self.instances, task.wrong_answer if task else None),
             "concurrency": limits.concurrency,
             "timeout_s": limits.timeout_s,
             "reply_mb": limits.reply_mb,

@@ -16,16 +16,16 @@ from harness.config.settings import Settings
 from harness.config.yaml_text import read
 from harness.datasets.folder import DataFolder
 from harness.datasets.rows import differing_rows, items
+from harness.engine.inline_rows import inline_rows_path, write_rows
 from harness.engine.judges import judge_fingerprint
-from harness.engine.own_rows import own_rows, write_rows
 from harness.engine.resolving import (
     build_task,
+    check_same_server,
     code_hashes,
-    if_grown,
-    named_model,
+    parse_model_name,
     recording_hashes,
-    refuse_other_address,
-    resolved,
+    replace_grown_hashes,
+    resolve_defaults,
 )
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.execution import (
@@ -84,7 +84,7 @@ def read_runs(
             ``task.rows`` may be a list of rows, and a model may be given by its name. In content
             and in ``further``, ``task.checks`` may contain functions, which are registered as
             checkers under their names.
-        model: Replaces the file's model (see `named_model`) and is added to the base name.
+        model: Replaces the file's model (see `parse_model_name`) and is added to the base name.
         overrides: ``KEY=VALUE`` overrides.
         further: More overrides: values by dotted key.
         limit: Overrides the file's limit.
@@ -111,8 +111,8 @@ def read_runs(
     changes: list[str] = []
     if model:
         base = f"{base}.{in_run_name(model)}"
-        refuse_other_address(tree, where, model, [*overrides, *(f"{key}=" for key in values)])
-        changes.append(f"model={json.dumps(named_model(model))}")
+        check_same_server(tree, where, model, [*overrides, *(f"{key}=" for key in values)])
+        changes.append(f"model={json.dumps(parse_model_name(model))}")
     rows = [text for text in overrides if text.startswith("task.rows=")]
     changes += [text for text in overrides if text not in rows]
     values = {**_plain(dict(map(parse_override, rows)), functions), **values}
@@ -123,7 +123,7 @@ def _named(model: str) -> dict[str, Any]:
     if "/" not in model and model not in kind("backends").names():  # not shown: it may be a key
         problem = "A model is neither a section nor the name of one."
         raise ConfigError(problem, "Write BACKEND/NAME, as in model: openai/gpt-4o-mini.")
-    return named_model(model)
+    return parse_model_name(model)
 
 
 def _find_file(file: str) -> Path:
@@ -470,17 +470,17 @@ def _refuse_other(
     if run is not None:
         defaults_known = True
         try:
-            run = resolved(run)
+            run = resolve_defaults(run)
         except ExecutionRefused:
             defaults_known = False
         hashes = _hashes(folder, run, settings) if inputs else {}
-        differences = folder.differences(run, hashes, resolved)
+        differences = folder.differences(run, hashes, resolve_defaults)
         # A larger limit is no difference. With a smaller one, the run has more than is asked for.
         settings_changes = []
         for key, (old, new) in differences.settings.items():
             if key != "limit" and (defaults_known or new is not None):
                 settings_changes.append(change(key, old, new))
-        rows = own_rows(run, settings)
+        rows = inline_rows_path(run, settings)
         recorded = folder.path / ROWS
         if rows and recorded.exists() and rows.read_bytes() != recorded.read_bytes():
             settings_changes.append(f"task.rows ({items(differing_rows(recorded, rows))})")
@@ -522,4 +522,4 @@ def _hashes(folder: RunFolder, run: RunFile, settings: Settings) -> Mapping[str,
                 for key, value in hashes.items():
                     fingerprint[f"judge_{judge.as_}_{key}"] = value
     fingerprint = {name: value for name, value in fingerprint.items() if name.endswith(HASH)}
-    return if_grown(fingerprint, folder, run, settings)
+    return replace_grown_hashes(fingerprint, folder, run, settings)

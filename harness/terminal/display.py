@@ -177,7 +177,9 @@ def _rates(tally: Tally) -> list[tuple[str, str]]:
 
 
 def _samples(tally: Tally) -> str:
-    return f"{tally.already + tally.finished:,}/{tally.already + tally.expected:,}"
+    return (
+        f"{tally.finished_earlier + tally.finished:,}/{tally.finished_earlier + tally.expected:,}"
+    )
 
 
 def _calls(tally: Tally) -> str:
@@ -248,8 +250,8 @@ def _plain_lines(
 
 def _table(name: str, tally: Tally, stop: Stop, notices: Notices, cpu: _Cpu) -> RenderableType:
     bar = Table.grid(padding=(0, 1))
-    done = tally.already + tally.done
-    total = max(1, tally.already + tally.expected)
+    done = tally.finished_earlier + tally.done
+    total = max(1, tally.finished_earlier + tally.expected)
     width = max(10, min(30, messages.width - len(name) - 2))
     bar.add_row(inert(name), ProgressBar(total=total, completed=done, width=width))
     every = [*_facts(tally, stop, notices), *_speed(notices, cpu)]

@@ -332,7 +332,7 @@ def _rows(job: Job, plan: DryRun) -> dict[str, str]:
         rows["batches"] = f"{_spread(waves)} wave{several} of up to {hours} hours, at batch prices"
     if (saved := plan.total_saved_usd).high:
         rows["prompt cache"] = f"saves about {cost_text(saved)}; the lower cost includes this"
-    if n := job.unanswerable():
+    if n := job.count_unanswerable():
         rows["simulated"] = unanswerable(n, plan.instances)
     if plan.references:
         rows["reference answers"] = _references_text(plan)
@@ -343,7 +343,7 @@ def _budget_note(job: Job) -> str:
     budget = job.run.budget
     if budget.shared:
         return f", shared with the team as {budget.shared!r}"
-    n_others = len(job.variant.runs) - 1
+    n_others = len(job.variant.run_names) - 1
     if n_others > 0:
         return f", shared with {n_others:,} other run{'s' if n_others > 1 else ''}"
     return ": the run ends before it costs more"

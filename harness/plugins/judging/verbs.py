@@ -17,7 +17,7 @@ from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
 from harness.config.validation import validated
 from harness.config.yaml_text import read
-from harness.engine.judges import published_prompts
+from harness.engine.judges import prompt_data_sets
 from harness.engine.run_files import run_named, runs_named
 from harness.errors import ConfigError, RunConflict, StoreFailed, nearest
 from harness.execution import report_executions
@@ -81,7 +81,7 @@ def judge(
     folder = run_named(run, settings)
     section = _judge_section(folder, judge)
     if isinstance(section, JudgeSection):
-        fetch_prompts(published_prompts([section]), settings)
+        fetch_prompts(prompt_data_sets([section]), settings)
     if isinstance(section, PanelSection):
         job = later_judge.prepare_panel(folder, section, settings, references=gold)
     else:
@@ -89,7 +89,7 @@ def judge(
     for name, text in job.warnings():
         say(f"{folder.name}: judge {name}: {text}")
     if job.model is not None:
-        confirm_calls(job.model, partial(job.estimate, retried), job.usd, settings, yes)
+        confirm_calls(job.model, partial(job.estimate, retried), job.budget.usd, settings, yes)
     command = shlex.join(["harness", "judge", run, "--judge", judge])
     if gold:
         command += " --gold"
