@@ -34,7 +34,7 @@ from harness.errors import ConfigError, HarnessError, UserError, for_python, nea
 from harness.execution import executing
 from harness.plugin_loader import register
 from harness.results import RunResult
-from harness.store.runs import set_aside
+from harness.store.runs import move_runs_aside
 from harness.terminal.console import say
 from harness.terminal.display import Display
 
@@ -241,7 +241,7 @@ async def execute_runs(
     """
     with executing(), Resources(Settings()) as resources:
         chosen = {name: run for name, run in runs.items() if only in ("", name)}
-        aside = set_aside(resources.settings.runs_dir, base, chosen, removed=not only)
+        aside = move_runs_aside(resources.settings.runs_dir, base, chosen, removed=not only)
         with aside if options.get("fresh") else nullcontext():
             if options.get("fresh"):
                 set_copies_aside(resources.settings, base, chosen)

@@ -29,8 +29,8 @@ from harness.store.columns import (
     Bools,
     InstanceTable,
     Ints,
-    changes,
-    rows_by,
+    change_mask,
+    group_rows,
 )
 
 Key = tuple[str, ...]  # The name of a group for each requested label
@@ -54,10 +54,10 @@ def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
 def values_of(samples: AttemptTable, score: str) -> tuple[Bools, NDArray[Any]]:
     """Return an (n,) mask of samples with a value of a score or `PASS_RATE`, and these values."""
     if score == PASS_RATE:
-        return samples.judged, samples.passed[samples.judged]
+        return samples.has_verdict, samples.passed[samples.has_verdict]
     if score not in samples.scores:
         return np.zeros(len(samples), np.bool_), np.zeros(0)
-    measured = samples.measured(score)
+    measured = samples.has_score(score)
     return measured, samples.scores[score][measured]
 
 
@@ -91,8 +91,8 @@ def scored(samples: AttemptTable, score: str) -> AttemptTable:
         return samples
     if score in samples.scores:
         return replace(samples, passed=np.nan_to_num(samples.scores[score], nan=NOT_JUDGED))
-    rows = samples.take(changes(samples.instance))
-    used = samples.take(samples.judged & ((samples.sample < k) | (kind != "any@")))
+    rows = samples.take(change_mask(samples.instance))
+    used = samples.take(samples.has_verdict & ((samples.sample < k) | (kind != "any@")))
     n_instances = len(samples.instances.digest)
     drawn = np.bincount(used.instance, minlength=n_instances)[rows.instance]
     passes = used.instance[used.passed == 1]
@@ -262,7 +262,7 @@ def by_group(
 ) -> dict[Key, SampleStatistic]:
     """Return a figure of the samples in each group of ``labels``."""
     groups = Groups.by(samples.instances, *labels)
-    by_number = rows_by(groups.of_instance[samples.instance], len(groups.names))
+    by_number = group_rows(groups.of_instance[samples.instance], len(groups.names))
     return {groups.names[number]: figure(samples.take(rows)) for number, rows in by_number}
 
 

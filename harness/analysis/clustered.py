@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from harness.analysis.distributions import beta_quantile, normal_quantile, t_quantile, t_tail
 from harness.analysis.metrics import Interval, SampleStatistic, Statistic
-from harness.store.columns import changes
+from harness.store.columns import change_mask
 
 ROUNDING = 1e-12  # Standard errors below this are rounding errors of a sum that is exactly zero
 
@@ -195,7 +195,7 @@ def clustered_means(
     (present,) = counts.nonzero()
     sizes = counts[present]
     group = group[present]
-    starts = changes(group).nonzero()[0]
+    starts = change_mask(group).nonzero()[0]
 
     mean_of = np.zeros(len(counts))  # the mean of the unit's group
 

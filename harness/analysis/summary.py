@@ -40,12 +40,12 @@ from harness.declarations import declared_members
 from harness.records import OUTCOMES, CallFigures, Outcome
 from harness.store.aggregates import read_aggregates
 from harness.store.calls import NO_CALLS, RunCalls, read_calls
-from harness.store.columns import NOT_JUDGED, AttemptTable, changes
+from harness.store.columns import NOT_JUDGED, AttemptTable, change_mask
 from harness.store.files import read_file
 from harness.store.index import AttemptIndex, read_attempts
-from harness.store.json_lines import reading
+from harness.store.json_lines import convert_read_errors
 from harness.store.judgements import RegisteredJudge, read_register
-from harness.store.lost_lines import is_unchanged, refuse_changed_settings, warn_of_loss
+from harness.store.lost_lines import check_settings, is_unchanged, warn_of_loss
 from harness.store.run_folder import RunFolder
 
 
@@ -92,10 +92,10 @@ def measure(
     model_calls = calls.model or calls
     if attempts is None:
         attempts = read_attempts(folder.attempts) if index is None else index.attempts
-    n_owed = folder.unfinished()
+    n_owed = folder.count_unfinished()
     if loss := warn_of_loss(folder, attempts):
         complete = False
-        n_owed = max(n_owed or 0, loss.samples)
+        n_owed = max(n_owed or 0, loss.n_samples)
     judges = read_register(folder.path).judges
     score = score or manifest.get("measure") or ("" if judges else only_numbers(attempts))
     facts = RunFacts(
@@ -132,7 +132,7 @@ def measure(
 def only_numbers(attempts: AttemptTable) -> str:
     """Return the name of the first numeric score, or "" if none or if there are verdicts."""
     answers = attempts.take(attempts.outcome == OUTCOMES.index("ok"))
-    if answers.judged.any():  # refusals, which fail without a check, are not among them
+    if answers.has_verdict.any():  # refusals, which fail without a check, are not among them
         return ""
     for name, values in answers.scores.items():
         if values.dtype.kind == "f" and np.isfinite(values).any():
@@ -155,7 +155,7 @@ def summarise(
     """
     if not judges and only_numbers(attempts):  # a rate would be over crashes and the like alone
         attempts = _without_verdicts(attempts)
-    n_solved = int(changes(attempts.instance[attempts.passed == 1]).sum())
+    n_solved = int(change_mask(attempts.instance[attempts.passed == 1]).sum())
     cost_per_solved_usd = None
     if calls.cost_usd is not None and n_solved:
         cost_per_solved_usd = calls.cost_usd / n_solved
@@ -169,7 +169,7 @@ def summarise(
     labels = attempts.labels() if grouped else []
     return Metrics(
         **asdict(facts),
-        n_instances=int(changes(attempts.instance).sum()),
+        n_instances=int(change_mask(attempts.instance).sum()),
         n_samples=int(attempts.sample_starts().sum()),
         n_attempts=len(attempts),
         n_clusters=int(np.count_nonzero(np.bincount(attempts.cluster))),
@@ -230,7 +230,7 @@ def _groups(
     attempts: AttemptTable, label: str, measure: str, weights: Mapping[str, str]
 ) -> dict[str, Group]:
     groups = Groups.by(attempts.instances, label)
-    present = attempts.instance[changes(attempts.instance)]
+    present = attempts.instance[change_mask(attempts.instance)]
     present = present[groups.of_instance[present] >= 0]
     digests = np.zeros(len(groups.names), np.int64)
     np.bitwise_xor.at(digests, groups.of_instance[present], attempts.instances.digest[present])
@@ -296,7 +296,7 @@ def _scores(statistics: Mapping[str, SampleStatistic]) -> dict[str, Mean]:
 
 
 def _pass_k(samples: AttemptTable, groups: Groups) -> list[dict[str, Any]]:
-    judged = samples.take(samples.judged & (groups.of_instance[samples.instance] >= 0))
+    judged = samples.take(samples.has_verdict & (groups.of_instance[samples.instance] >= 0))
     counts = np.bincount(judged.instance).astype(np.int32)
     (instances,) = counts.nonzero()
     drawn = counts[instances]
@@ -326,7 +326,7 @@ def _pass_k(samples: AttemptTable, groups: Groups) -> list[dict[str, Any]]:
 
 
 def _rounds(attempts: AttemptTable, groups: Groups) -> list[Rounds]:
-    judged = attempts.take(attempts.judged)
+    judged = attempts.take(attempts.has_verdict)
     follows = ~judged.sample_starts()[1:] & (np.diff(judged.round) == 1)
     change = np.zeros(len(judged), np.int8)
     np.subtract(judged.passed[1:], judged.passed[:-1], out=change[1:], where=follows)
@@ -362,10 +362,10 @@ def read_metrics(folder: RunFolder, manifest: dict[str, Any]) -> Metrics | None:
     Raises:
         HarnessError: If a file of the run is unreadable.
     """
-    refuse_changed_settings(folder.path)
-    n_owed = folder.unfinished(manifest)  # None: the run grows, or was killed
+    check_settings(folder.path)
+    n_owed = folder.count_unfinished(manifest)  # None: the run grows, or was killed
     metrics = None
-    with reading(folder.metrics):
+    with convert_read_errors(folder.metrics):
         if folder.metrics.exists():
             metrics = from_json(read_file(folder.metrics), folder.metrics)
     read_register(folder.path)  # raises an error if it lacks a judge

@@ -35,7 +35,7 @@ from harness.records import OUTCOMES, Outcome
 from harness.report.text import usd
 from harness.store.judgements import read_register
 from harness.store.run_folder import RunFolder
-from harness.store.runs import fresh_base, run_name, set_aside, shard_base
+from harness.store.runs import move_runs_aside, run_name, shard_base_name, unused_base
 from harness.terminal.console import output, say, show
 from harness.terminal.display import Display, exact_usd
 from harness.wording import count_of
@@ -83,7 +83,7 @@ def run(
     base, runs = read_runs(file, model=model, overrides=option or [], further=changes, limit=limit)
     base = name or base
     if shard and (part := next(iter(runs.values())).part):
-        base = shard_base(base, part)
+        base = shard_base_name(base, part)
     if batch or detach:
         runs = {variant: run.in_batches(detach=detach) for variant, run in runs.items()}
     names: list[str] = [*OUTCOMES[1:]]  # all but ok
@@ -102,7 +102,7 @@ def _finish_reasons(folders: Iterable[RunFolder]) -> set[str]:
 
     reasons = set[str]()
     for folder in folders:
-        if folder.begun():
+        if folder.has_attempts():
             reasons |= AttemptIndex(folder.attempts, judges=False).finish_reasons()
     return reasons
 
@@ -135,7 +135,7 @@ def carry_out(
     """Check and execute the runs or, in a dry run, show their plans."""
     missing: list[str] = []
     folders = [RunFolder(settings.runs_dir, run_name(base, variant)) for variant in runs]
-    finished = not options.fresh and all(folder.unfinished() == 0 for folder in folders)
+    finished = not options.fresh and all(folder.count_unfinished() == 0 for folder in folders)
     lookup = _collecting(missing) if options.dry_run or finished else secret
     with Resources(settings, lookup) as resources:
         prepared = partial(
@@ -150,12 +150,12 @@ def carry_out(
                     by_variant = prepared(base, rescore=options.rescore)
                 except RunConflict as conflict:
                     say(f"{conflict} This is the plan of a new run.", "yellow")
-            by_variant = by_variant or prepared(fresh_base(root, base, ["", *runs]))
+            by_variant = by_variant or prepared(unused_base(root, base, ["", *runs]))
             jobs = list(by_variant.values())
             _say_warnings(jobs)
             show_plans(jobs, missing, base)
             return
-        with set_aside(root, base, runs) if options.fresh else nullcontext("") as earlier:
+        with move_runs_aside(root, base, runs) if options.fresh else nullcontext("") as earlier:
             if options.fresh:
                 set_copies_aside(settings, base, runs)
             prepare_data(runs, base, resources)

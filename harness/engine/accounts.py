@@ -5,7 +5,7 @@ from pathlib import Path
 from harness.calls.database import NAME, Statement, Write
 from harness.calls.reply_cache import Payment, ReplyCache
 from harness.records import account_of
-from harness.store.run_folder import FRESH, RunFolder, new_run_id
+from harness.store.run_folder import FRESH_KEY, RunFolder, new_run_id
 
 # The cache keeps registries of accounts among its payments. A registry is a ``run`` that is not the
 # id of a run, and its entries are the keys of payments of 0.
@@ -64,10 +64,10 @@ async def adopt_account(replies: ReplyCache, folder: RunFolder, run_id: str, bas
     if not manifest:
         return new_run_id(recorded)
     statements: list[Statement] = [("DELETE FROM payments WHERE run = ?", [registry])]
-    if base and FRESH in manifest:
+    if base and FRESH_KEY in manifest:
         root = folder.path.parent
         for replaced_base in (base, *registered_keys(replies, shards_registry(root, base))):
-            row = [file_registry(root, replaced_base), manifest[FRESH], recorded.encode()]
+            row = [file_registry(root, replaced_base), manifest[FRESH_KEY], recorded.encode()]
             statements.append((_FORGET_REPLACED, row))
     await replies.write(Write((), (), statements))
     await replies.charge(account, Payment(registry, 0.0))

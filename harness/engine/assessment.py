@@ -40,7 +40,7 @@ from harness.records import (
     verdict,
     without_arrays,
 )
-from harness.store.json_lines import UNREADABLE, encode
+from harness.store.json_lines import DECODE_ERRORS, encode
 from harness.user_code import rescore_remedy
 from harness.wording import count_of, truncated
 from harness.workers import ProcessEnded, WorkerProcess
@@ -306,7 +306,7 @@ def _normalize_details(details: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         encoded, builtin_details = _encode_details(details)
         decoded = msgspec.json.decode(encoded)
-    except (TypeError, ValueError, OverflowError, *UNREADABLE) as error:
+    except (TypeError, ValueError, OverflowError, *DECODE_ERRORS) as error:
         problem = f"details that cannot be recorded ({str(error)[:160]})"
         raise ConfigError(problem, _DETAILS) from None
     brackets = encoded.count(b"[") + encoded.count(b"{")  # an upper bound on the depth

@@ -39,7 +39,7 @@ def check_changes(job: Job) -> Differences | None:
     Raises:
         RunConflict: If the run cannot continue after its changes.
     """
-    if not job.folder.begun():
+    if not job.folder.has_attempts():
         return None
     fingerprint = replace_grown_hashes(job.fingerprint, job.folder, job.run, job.settings)
     differences = job.folder.differences(job.run, fingerprint, resolve_defaults)
@@ -59,7 +59,7 @@ def check_changes(job: Job) -> Differences | None:
     )
     if rescorable:
         rescorable = has_same_prompts(job)
-    raise differences.conflict(
+    raise differences.conflict_error(
         job.folder.name,
         cached=backend.cacheable and job.model.caching == "shared" and not has_other_keys,
         rescorable=rescorable,
@@ -129,7 +129,7 @@ def has_same_prompts(job: Job) -> bool:
     recorded = AttemptIndex(job.folder.attempts)
     plan = job.plan()
     for instance in islice(job.task.instances(), MAX_COMPARED_INSTANCES):
-        rows = recorded.rows_of(instance.id)
+        rows = recorded.find_rows(instance.id)
         if not rows:
             continue
         first = next(recorded.read(Attempt, [rows[0]], judged=False))

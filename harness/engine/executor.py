@@ -55,20 +55,20 @@ from harness.store.aggregates import write_aggregates
 from harness.store.file_states import (
     ATTEMPTS,
     JUDGEMENTS,
-    REDRAWS,
-    REPEATED,
-    SETTINGS,
-    changed_file,
-    forget_states,
-    lacking_files,
+    REDRAWS_KEY,
+    REPEATED_KEY,
+    SETTINGS_FILES,
+    find_changed_file,
+    incomplete_files,
+    remove_states,
 )
-from harness.store.files import write_whole
+from harness.store.files import write_atomically
 from harness.store.json_lines import JsonLinesWriter, LinesLost
 from harness.store.judgements import Register, write_register
-from harness.store.lost_lines import needs_rescoring, refuse_changed, retried_outcomes
+from harness.store.lost_lines import check_resumable, needs_rescoring, retried_outcomes
 from harness.store.manifest import Manifest
-from harness.store.run_folder import JUDGES, RunFolder, unnoticed
-from harness.store.unrecorded import UNRECORDED
+from harness.store.run_folder import JUDGES, RunFolder, rehashed_inputs
+from harness.store.unrecorded import UNRECORDED_KEY
 from harness.wording import count_of
 
 if TYPE_CHECKING:
@@ -109,17 +109,17 @@ async def execute(job: Job, listener: Listener | None = None) -> SessionResult:
                 return await _execute_locked(job, session, listener)
     except (ConfigError, DataInvalid, DataMissing):
         if is_new:
-            job.folder.remove_unbegun()
+            job.folder.remove_if_empty()
         raise
 
 
 async def _execute_locked(job: Job, session: Session, listener: Listener | None) -> SessionResult:
     """Execute a run whose folder is locked."""
     folder = job.folder
-    damaged_files = refuse_changed(folder, attempts=True)
+    damaged_files = check_resumable(folder, attempts=True)
     must_rescore = needs_rescoring(folder.read_manifest(), damaged_files)
     # They are written now, and the register below only if it differs.
-    forget_states(folder.path, {*SETTINGS} - {JUDGES})
+    remove_states(folder.path, {*SETTINGS_FILES} - {JUDGES})
     changes = check_changes(job)  # again, now that the folder is locked
     judges, register = _register_judges(job)
     rescoring: ScoredAgain | None = None
@@ -131,8 +131,10 @@ async def _execute_locked(job: Job, session: Session, listener: Listener | None)
     notes = _session_notes(job, rescoring)  # before the manifest gets this session's fingerprint
     manifest = _build_manifest(job, run, session.run_id)
     warn_of_splitter(job.fingerprint, job.settings.cache_dir, simulated=manifest.simulated)
-    was_killed = folder.begun() and folder.unfinished() is None
-    manifest.begin(sorted(job.retried), rescoring._asdict() if rescoring else {}, damaged_files)
+    was_killed = folder.has_attempts() and folder.count_unfinished() is None
+    manifest.begin_session(
+        sorted(job.retried), rescoring._asdict() if rescoring else {}, damaged_files
+    )
     work = _SessionWork(job, session, manifest, judges, damaged_files, was_killed=was_killed)
     try:
         ending = await work.run(listener, notes)
@@ -141,7 +143,7 @@ async def _execute_locked(job: Job, session: Session, listener: Listener | None)
         raise
     finally:
         job.data.release()
-    if register is not None and changed_file(folder.path, [JUDGES]):
+    if register is not None and find_changed_file(folder.path, [JUDGES]):
         write_register(folder.path, register)  # another program has changed the file
     return SessionResult(work.conclude(ending, ""), ending, work.tally)
 
@@ -149,7 +151,7 @@ async def _execute_locked(job: Job, session: Session, listener: Listener | None)
 def _register_judges(job: Job) -> tuple[Judges, Register] | tuple[None, None]:
     """Record the run's judges in its folder. Return them, and the register with later judges."""
     if not job.judges:
-        if changed_file(job.folder.path, [JUDGES]):  # no judge of it has judged
+        if find_changed_file(job.folder.path, [JUDGES]):  # no judge of it has judged
             (job.folder.path / JUDGES).unlink(missing_ok=True)
         return None, None
     judges = Judges(job.task, job.judges, job.run.panels)
@@ -177,7 +179,9 @@ def _session_notes(job: Job, rescoring: ScoredAgain | None) -> dict[str, str]:
     notes: dict[str, str] = {}
     if rescoring is not None:
         notes[""] = str(rescoring)
-    elif names := unnoticed(job.folder.read_manifest().get("fingerprint", {}), job.fingerprint):
+    elif names := rehashed_inputs(
+        job.folder.read_manifest().get("fingerprint", {}), job.fingerprint
+    ):
         notes["code"] = (
             "This run was started by an earlier version, which hashed code differently: a change "
             f"of {', '.join(names)} since then is not noticed. If a check has changed, add "
@@ -242,7 +246,9 @@ class _SessionWork:
         tally = self.tally
         plan = job.plan()
         with contextlib.ExitStack() as stack:
-            writer = stack.enter_context(JsonLinesWriter(job.folder.attempts, job.folder.seal()))
+            writer = stack.enter_context(
+                JsonLinesWriter(job.folder.attempts, job.folder.line_sealer())
+            )
             judging = stack.enter_context(self._open_judging())
             n_unjudged = 0 if judging is None else len(judging.missing)
             work = self._expect(plan, n_unjudged)
@@ -250,7 +256,7 @@ class _SessionWork:
                 self._count_earlier_sessions(plan, judging)
             workers = worker_count(job.answering_models, work.unfinished)
             remaining = work.unfinished + work.beyond_limit
-            self._manifest.plan(work.total, remaining, job.count_unanswerable())
+            self._manifest.record_plan(work.total, remaining, job.count_unanswerable())
             recorder = AttemptRecorder(writer, tally, self._observers, session.answered)
             try:
                 with self._watchers(listener):
@@ -271,7 +277,7 @@ class _SessionWork:
                     await self._finish_samples(runner, workers)
             finally:
                 recorder.release()
-                self._manifest.left(tally.unfinished + self._work.beyond_limit)
+                self._manifest.set_unfinished(tally.unfinished + self._work.beyond_limit)
         self._report_problems(recorder)
         return "finished" if not tally.unfinished else session.early_ending
 
@@ -325,7 +331,7 @@ class _SessionWork:
         self.tally.paid_before = read_calls(self._job.folder.attempts).paid_usd
         if not (judging and judging.decides):
             self.tally.record_earlier(plan.index)
-        if plan.index.attempts.replied.any():
+        if plan.index.attempts.has_reply.any():
             self._session.answered.any = True
             self._session.earlier[self._job.model.where] = plan.first_answered_request
 
@@ -427,7 +433,7 @@ class _SessionWork:
 
         manifest = job.folder.read_manifest()
         retried = retried_outcomes(manifest) | job.retried
-        draws = CachedDraws(read_plan, retried, manifest.get(REPEATED))
+        draws = CachedDraws(read_plan, retried, manifest.get(REPEATED_KEY))
         n_restored = -1
         while n_restored and not session.stop.requested:
             n_restored = 0
@@ -465,7 +471,7 @@ class _SessionWork:
         """Record that the session ended with an error, as far as possible."""
         ending: Ending = "interrupted" if isinstance(error, asyncio.CancelledError) else "failed"
         if isinstance(error, LinesLost):
-            self._manifest.left(max(1, self._job.folder.read_manifest().get("owed") or 0))
+            self._manifest.set_unfinished(max(1, self._job.folder.read_manifest().get("owed") or 0))
         metrics = None
         with contextlib.suppress(Exception):  # report the first error, not this one
             metrics = self._write_metrics(ending, _recorded_problem(error))
@@ -477,15 +483,15 @@ class _SessionWork:
         folder = self._job.folder
         manifest = self._manifest
         gc.collect()  # frees memory for reading the attempts
-        manifest.end(ending, problem)
-        if self._damaged_files or UNRECORDED in folder.read_manifest():
-            manifest.add({UNRECORDED: self._session.unrecorded_calls(folder)})
+        manifest.end_session(ending, problem)
+        if self._damaged_files or UNRECORDED_KEY in folder.read_manifest():
+            manifest.update({UNRECORDED_KEY: self._session.unrecorded_calls(folder)})
         if self._damaged_files:
-            manifest.lacks(self._lacking_files())
+            manifest.record_incomplete(self._lacking_files())
         write_aggregates(folder.attempts, self._job.task)
         metrics = measure(folder)
-        write_whole(folder.metrics, to_json(metrics))
-        manifest.close(_count_draws(folder))
+        write_atomically(folder.metrics, to_json(metrics))
+        manifest.record_states(_count_draws(folder))
         return metrics
 
     def _lacking_files(self) -> set[str]:
@@ -507,16 +513,16 @@ def _count_draws(folder: RunFolder) -> dict[str, object]:
 
     A later session can thereby notice which are lost.
     """
-    from harness.store.index import AttemptIndex, count_redraws
+    from harness.store.index import AttemptIndex, count_run_redraws
 
     manifest = folder.read_manifest()
     counts: dict[str, object] = {}
-    if lacking_files(manifest):
+    if incomplete_files(manifest):
         return counts
-    if REDRAWS in manifest:
-        counts[REDRAWS] = count_redraws(folder)
+    if REDRAWS_KEY in manifest:
+        counts[REDRAWS_KEY] = count_run_redraws(folder)
     if retried_outcomes(manifest):
-        counts[REPEATED] = AttemptIndex(folder.attempts, judges=False).repeated
+        counts[REPEATED_KEY] = AttemptIndex(folder.attempts, judges=False).n_repeated
     return counts
 
 

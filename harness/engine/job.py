@@ -22,7 +22,7 @@ from harness.plugin_loader import kind
 from harness.ports import APPLICATION, Observer, Task
 from harness.prompts import Template
 from harness.records import Instance, Message, Origin, Request, UserRole, content_hash
-from harness.store.judgements import FAILED
+from harness.store.judgements import FAILED_OUTCOMES
 from harness.store.run_folder import RunFolder
 from harness.store.runs import base_name
 from harness.wording import count_of
@@ -182,7 +182,7 @@ class Job:
     def plan(self, *, full: bool = False) -> RunPlan:
         """Return the plan of this session's unfinished work or, if ``full``, of the run's."""
         index = None
-        if self.folder.begun():
+        if self.folder.has_attempts():
             from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
 
             index = AttemptIndex(self.folder.attempts, judges=False)
@@ -210,7 +210,7 @@ class Job:
 
     def has_calls_left(self) -> bool:
         """Return whether calls of the run remain, including failed ones to repeat."""
-        if not self.folder.begun() or self.plan().count()[1]:
+        if not self.folder.has_attempts() or self.plan().count()[1]:
             return True
         from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
 
@@ -218,7 +218,7 @@ class Job:
         judge_names = [judge.name for judge in self.judges]
         if not index.judgements:
             return bool(judge_names)
-        return bool(index.missing_judgements(judge_names, FAILED))
+        return bool(index.missing_judgements(judge_names, FAILED_OUTCOMES))
 
 
 ShowPlans = Callable[[Sequence[Job], Sequence[str], str], None]

@@ -37,7 +37,12 @@ from harness.records import (
     Request,
     Score,
 )
-from harness.store.judgements import Register, RegisteredJudge, unchanged_register, write_register
+from harness.store.judgements import (
+    Register,
+    RegisteredJudge,
+    read_unchanged_register,
+    write_register,
+)
 from harness.store.run_folder import RunFolder
 
 
@@ -182,7 +187,7 @@ class Judges:
             folder: The run's folder.
             later: Whether they are added to an existing run, and thus do not decide.
         """
-        before = unchanged_register(folder.path)
+        before = read_unchanged_register(folder.path)
         judges = dict(before.judges)
         deciding = {*self.deciding}
         if later:

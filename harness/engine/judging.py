@@ -44,13 +44,13 @@ from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgement_index import JudgementIndex
 from harness.store.judgements import (
-    FAILED,
-    REDRAWN,
+    FAILED_OUTCOMES,
+    REDRAWN_OUTCOMES,
     JudgeCall,
     Judgement,
     JudgementOutcome,
+    combined_verdict,
     text_hash,
-    verdict_over,
 )
 from harness.store.run_folder import JUDGEMENTS, RunFolder
 from harness.wording import truncated
@@ -86,7 +86,7 @@ class MissingJudgements:
     ) -> None:
         self._index = AttemptIndex(path, partial=True)  # a session restores the judges
         self._answers = RecordedAnswers(self._index, reasoning)
-        self._redraws_by_row = self._index.missing_judgements(judges, {*FAILED, *retried})
+        self._redraws_by_row = self._index.missing_judgements(judges, {*FAILED_OUTCOMES, *retried})
 
     def __len__(self) -> int:
         return len(self._redraws_by_row)
@@ -98,7 +98,9 @@ class MissingJudgements:
         if not self._redraws_by_row:
             return
         for instance in instances:
-            rows = [row for row in self._index.rows_of(instance.id) if row in self._redraws_by_row]
+            rows = [
+                row for row in self._index.find_rows(instance.id) if row in self._redraws_by_row
+            ]
             attempts = list(self._index.read(Attempt, rows, judged=False))
             answers = self._answers.separate(attempts)
             for row, recorded, answer in zip(rows, attempts, answers, strict=True):
@@ -111,9 +113,9 @@ class MissingJudgements:
         """Return a request that a judge has made in an earlier session, or None."""
         if (judgements := self._index.judgements) is None:
             return None
-        is_judged = judgements.judged(self._index.attempts)
+        is_judged = judgements.is_judged(self._index.attempts)
         for instance in instances:
-            rows = [row for row in self._index.rows_of(instance.id) if is_judged[row]]
+            rows = [row for row in self._index.find_rows(instance.id) if is_judged[row]]
             rows = [row for row in rows if judge.name not in self._redraws_by_row.get(row, ())]
             attempts = self._index.read(Attempt, rows, judged=False)
             for answer in self._answers.separate(list(attempts)):
@@ -181,7 +183,7 @@ class Judging:
         lost_attempts: bool = False,
     ) -> Iterator[Self]:
         """Open a run's file of judgements within a ``with`` block (arguments as for the class)."""
-        with JsonLinesWriter(folder.path / JUDGEMENTS, folder.seal()) as writer:
+        with JsonLinesWriter(folder.path / JUDGEMENTS, folder.line_sealer()) as writer:
             yield cls(
                 judges,
                 partial(bind, session),
@@ -215,8 +217,8 @@ class Judging:
             recorded = self._recorded_judgements(attempt)
         redraws = {name: 0 for name in self._names if name not in recorded}
         for judge in self._judges:
-            if judge.name in recorded and recorded[judge.name].outcome in FAILED:
-                n_earlier = self._judgement_index.answers(judge.name, *_attempt_key(attempt))
+            if judge.name in recorded and recorded[judge.name].outcome in FAILED_OUTCOMES:
+                n_earlier = self._judgement_index.count_answers(judge.name, *_attempt_key(attempt))
                 redraws[judge.name] = n_earlier
         unjudged = UnjudgedAttempt(instance, attempt, attempt, redraws)
         new = await self._make_judgements(unjudged, recorded)
@@ -235,7 +237,7 @@ class Judging:
 
     def _recorded_judgements(self, attempt: Attempt) -> dict[str, Judgement]:
         """Return the last judgement of an attempt by each judge that has judged it before."""
-        return self._judgement_index.of(*_attempt_key(attempt))
+        return self._judgement_index.read_latest(*_attempt_key(attempt))
 
     def _combine_verdicts(self, attempt: Attempt, latest: Mapping[str, Judgement]) -> AnswerVerdict:
         """Return an attempt's verdict from the latest judgements by judge and panel."""
@@ -244,7 +246,7 @@ class Judging:
         passed = attempt.passed
         if judgements:
             deciding = [latest.get(name) for name in self._deciding]
-            passed = verdict_over(passed, attempt.scores, deciding)
+            passed = combined_verdict(passed, attempt.scores, deciding)
         return AnswerVerdict(passed, judgements, not judged.issuperset(self._deciding))
 
     def feedback(self, by_rules: str, assessment: Assessment, verdict: AnswerVerdict) -> str | None:
@@ -288,7 +290,7 @@ class Judging:
                 self._tally.last_error = f"judge {judgement.judge}: {judgement.error}"
             if judgement.call_ids or judgement.judge in self._panels:
                 self._count_verdict(judgement)
-            for _, call in judgement.each_call():
+            for _, call in judgement.identified_calls():
                 self._tally.count_call(call.usage, call.cost_usd, cached=call.cached)
         if self._unsaved is not None:
             raise self._unsaved
@@ -300,7 +302,7 @@ class Judging:
         tally.judgements[judgement.judge] += 1
         tally.split_passes[judgement.judge] += any(SPLIT in score.details for score in scores)
         undecided = [score for score in scores if score.value is None]
-        if not undecided and judgement.outcome in ("ok", *FAILED):
+        if not undecided and judgement.outcome in ("ok", *FAILED_OUTCOMES):
             return
         kind = judgement.judge, "undecided" if undecided else judgement.outcome
         tally.verdictless[kind] += 1
@@ -357,7 +359,7 @@ class Judging:
     async def restore(
         self, instances: Iterable[Instance[Any]], workers: int, session: Session
     ) -> None:
-        """Restore lost judgements of `REDRAWN` ones, whose replies are in the cache, in order.
+        """Restore lost repetitions of undecided judgements whose replies are in the cache.
 
         Call this after the lost judgements have been repeated, which takes the first reply to each
         call.
@@ -381,7 +383,9 @@ class Judging:
         n_seen_before = -1
         while n_seen_before < len(seen) and not session.stop.requested:
             n_seen_before = len(seen)
-            missing = MissingJudgements(self._attempts, self._names, self._reasoning, REDRAWN)
+            missing = MissingJudgements(
+                self._attempts, self._names, self._reasoning, REDRAWN_OUTCOMES
+            )
             await self._judge_missing(missing, instances, workers, session, select_cached)
 
     async def _judge_missing(
@@ -420,7 +424,7 @@ class Judging:
                     return
             earlier: dict[str, Judgement] = {}
             if index is not None:
-                earlier = index.of(*_attempt_key(unjudged.recorded))
+                earlier = index.read_latest(*_attempt_key(unjudged.recorded))
             judgements = await self._make_judgements(unjudged, earlier)
             self.record(judgements)
             if select is not None:

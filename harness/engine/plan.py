@@ -233,7 +233,7 @@ class RunPlan:
 
     def __post_init__(self) -> None:
         reasons = set(self.retried).difference(OUTCOMES)
-        rows = self.index.ended_with(reasons) if self.index else ()
+        rows = self.index.rows_with_finish_reason(reasons) if self.index else ()
         object.__setattr__(self, "retried_rows", rows)
 
     def opening(self, instance: Instance[Any]) -> Opening:
@@ -255,7 +255,9 @@ class RunPlan:
             for sample in range(self.run.samples):
                 round_ = self._missing_round(instance.id, sample, turns)
                 if round_ is not None:
-                    redraw = self.index.answers(instance.id, sample, round_) if self.index else 0
+                    redraw = (
+                        self.index.count_answers(instance.id, sample, round_) if self.index else 0
+                    )
                     yield UnfinishedSample(instance, sample, round_, redraw, turns)
 
     def lost_draws(self) -> Iterator[UnfinishedSample]:
@@ -275,7 +277,7 @@ class RunPlan:
         if self.index is None:
             return None
         table = self.index.attempts
-        rows = (table.replied & (table.round == 1)).nonzero()[0]
+        rows = (table.has_reply & (table.round == 1)).nonzero()[0]
         for attempt in self.index.read(Attempt, rows[-1:], judged=False):
             record = attempt.request
             return Request(
@@ -292,7 +294,9 @@ class RunPlan:
     def verdicts(self, unfinished: UnfinishedSample) -> Verdicts:
         """Return the recorded verdicts on a sample's first and latest rounds so far."""
         index = self.index
-        if index is None or not (rows := index.rows_of(unfinished.instance.id, unfinished.sample)):
+        if index is None or not (
+            rows := index.find_rows(unfinished.instance.id, unfinished.sample)
+        ):
             return NO_VERDICTS
         passed = index.attempts.passed
         return Verdicts(_verdict(passed[rows[0]]), _verdict(passed[rows[-1]]))
@@ -304,7 +308,9 @@ class RunPlan:
         """
         if self.index is None or (table := self.index.attempts.turns) is None:
             return []
-        rows = self.index.rows_of(unfinished.instance.id, unfinished.sample)[: unfinished.round - 1]
+        rows = self.index.find_rows(unfinished.instance.id, unfinished.sample)[
+            : unfinished.round - 1
+        ]
         neutral = self.index.neutral
         return [_verdict(table.passed[row]) for row in rows if not neutral[row]]
 
@@ -364,7 +370,7 @@ class RunPlan:
         """
         if self.index is None or round_ == restored.round:
             return False
-        attempts = self.index.rounds(restored.instance.id, restored.sample, round_ + 1)
+        attempts = self.index.read_rounds(restored.instance.id, restored.sample, round_ + 1)
         hashes = {attempt.round: attempt.request.get("messages_hash") for attempt in attempts}
         return restored.round not in hashes and hashes.get(round_) == digest
 
@@ -480,7 +486,7 @@ class CachedDraws:
         """
         plan = self._read()
         if self._repeated is not None:
-            return plan.index is None or plan.index.repeated < self._repeated
+            return plan.index is None or plan.index.n_repeated < self._repeated
         unfinished = {(sample.instance.id, sample.sample) for sample in plan.unfinished()}
         for sample in self._with_all_retried(plan).unfinished():
             if sample.redraw == 1 and (sample.instance.id, sample.sample) not in unfinished:

@@ -86,7 +86,7 @@ def prepare(
     if copies is not None and (message := copies.pull(folder)):
         logger.warning(message)
     session_limit = None
-    if folder.begun() and run.limit is not None:
+    if folder.has_attempts() and run.limit is not None:
         run_limit = folder.read_config().limit
         if run_limit is None or run_limit > run.limit:
             session_limit = run.limit
@@ -160,7 +160,7 @@ def _set_on_error(
         raise ConfigError(problem, remedy)
     if on_error is None and (is_application or (is_own_code and not model.backend.endpoint)):
         on_error = "fail"
-        if folder.begun():
+        if folder.has_attempts():
             on_error = folder.read_config().model.on_error or "exclude"
     section = section.model_copy(update={"on_error": on_error})
     return run.model_copy(update={"model": section}), replace(model, section=section)

@@ -32,7 +32,7 @@ from harness.records import (
 )
 from harness.store.file_states import LineSeals
 from harness.store.files import make_folder
-from harness.store.json_lines import lines
+from harness.store.json_lines import read_lines
 from harness.store.judgements import read_register
 from harness.store.run_folder import RunFolder
 from harness.store.runs import all_runs
@@ -66,7 +66,7 @@ def recorded_replies(runs_dir: Path) -> Iterator[ReplyRow]:
     foreign_runs: list[RunFolder] = []
     for folder in all_runs(runs_dir):
         with contextlib.suppress(HarnessError):  # skip a folder that cannot be read
-            if folder.made_here():
+            if folder.was_made_here():
                 own_runs.append(folder)
             elif not _is_local(folder.read_config().model):
                 foreign_runs.append(folder)
@@ -109,7 +109,7 @@ def _replies_of(folder: RunFolder) -> Iterator[ReplyRow]:
     decoder = msgspec.json.Decoder(Attempt)
     backend = folder.read_config().model.backend
     seals = LineSeals(folder.path)
-    for number, (_, text) in enumerate(lines(folder.attempts), 1):
+    for number, (_, text) in enumerate(read_lines(folder.attempts), 1):
         try:
             seals.check(text, folder.attempts, number)
             attempt = decoder.decode(text)
@@ -159,7 +159,7 @@ async def save_replies(replies: ReplyCache, folder: RunFolder, call_ids: Collect
         return 0
     [(pruned_at,)] = replies.read("SELECT total(created) FROM payments WHERE run = ?", [PRUNED])
     writes: list[asyncio.Future[None]] = []
-    if folder.made_here():
+    if folder.was_made_here():
         for row in _replies_of(folder):
             if row[0] in missing and row[-1] > pruned_at:
                 writes.append(replies.write(Write([row])))
@@ -188,7 +188,7 @@ def _incomplete_calls(folder: RunFolder) -> set[bytes]:
     """Return the keys of a run's calls whose replies were not complete, and thus never cached."""
     incomplete = set[bytes]()
     decoder = msgspec.json.Decoder(Attempt)
-    for _, text in lines(folder.attempts):
+    for _, text in read_lines(folder.attempts):
         with contextlib.suppress(msgspec.MsgspecError):
             attempt = decoder.decode(text)
             empty = not (attempt.text or "").strip() and attempt.finish_reason not in REFUSALS

@@ -19,7 +19,7 @@ from harness.plugin_interface import parameters
 from harness.plugin_loader import CODE, FILE, kind
 from harness.ports import Task, decides_by_criteria, overrides
 from harness.scoring.checks import is_file
-from harness.store.run_folder import RunFolder, change
+from harness.store.run_folder import RunFolder, describe_change
 from harness.store.runs import find_run
 
 S = TypeVar("S", bound=ModelSection)
@@ -274,7 +274,7 @@ def data_difference(folder: RunFolder, fingerprint: Mapping[str, str]) -> str:
     recorded = folder.read_manifest().get("fingerprint", {})
     for key, digest in fingerprint.items():
         if key.startswith(("dataset", "documents")) and recorded.get(key, digest) != digest:
-            return change(key, recorded[key], digest)
+            return describe_change(key, recorded[key], digest)
     return ""
 
 

@@ -348,7 +348,7 @@ class SampleRunner:
         verdict = NO_VERDICT
         if self.judging is not None and self.plan.index is not None:
             # Its judgements are found by the text as it was recorded.
-            attempts = self.plan.index.rounds(instance.id, unfinished.sample, unfinished.round)
+            attempts = self.plan.index.read_rounds(instance.id, unfinished.sample, unfinished.round)
             by_round = {recorded.round: recorded for recorded in attempts}
             verdict = self.judging.recorded_verdict(by_round[attempt.round])
         return await self._feedback(instance, reply, assessment, verdict)

@@ -47,13 +47,13 @@ from harness.records import (
     account_of,
 )
 from harness.store.files import make_folder
-from harness.store.run_folder import FRESH, RunFolder, Spending
+from harness.store.run_folder import FRESH_KEY, RunFolder, Spending
 from harness.store.runs import (
     base_name,
-    latest_session,
+    latest_session_start,
     runs_of_file,
     runs_of_shards,
-    shard_base,
+    shard_base_name,
 )
 from harness.store.unrecorded import UnrecordedCalls
 from harness.wording import count_of, one_line
@@ -171,7 +171,7 @@ class BudgetTerms(NamedTuple):
         """The base name of the file's runs without the shard."""
         if self.shard is None:
             return self.file_base
-        return self.file_base.removesuffix(shard_base("", self.shard))
+        return self.file_base.removesuffix(shard_base_name("", self.shard))
 
 
 NO_BUDGET = BudgetTerms()
@@ -195,12 +195,12 @@ async def open_session(
         folder: Folder of the run to lock.
         budget: The run's budget.
     """
-    first = folder is not None and not folder.begun()
+    first = folder is not None and not folder.has_attempts()
     session = Session(run_id, Stop(), Notices(), first=first)
     status = session.notices.status
     async with contextlib.AsyncExitStack() as stack:
         if folder is not None:
-            stack.enter_context(folder.hold())
+            stack.enter_context(folder.lock())
             session.run_id = folder.run_id()  # only now: it may be a new id
             session.merged_ids = folder.read_manifest().get("merged_ids", ())
         session.layers = call_layers(settings)
@@ -358,13 +358,13 @@ def _existing_runs(root: Path, terms: BudgetTerms) -> dict[str, dict[str, RunFol
     base = terms.file_base
     by_base = {file: runs_of_file(root, file), base: runs_of_file(root, base)}
     by_base[base] |= {name: RunFolder(root, name) for name in terms.run_names}
-    fresh_starts = [run.read_manifest().get(FRESH) or 0.0 for run in by_base[file].values()]
+    fresh_starts = [run.read_manifest().get(FRESH_KEY) or 0.0 for run in by_base[file].values()]
     latest_fresh_start = max(fresh_starts, default=0.0)
     for shard_name, runs in runs_of_shards(root, file).items():
         if shard_name == base:
             continue
         for run in runs:
-            if latest_session(run.read_manifest()) >= latest_fresh_start:
+            if latest_session_start(run.read_manifest()) >= latest_fresh_start:
                 by_base.setdefault(shard_name, {})[run.name] = run
     return by_base
 
@@ -469,11 +469,11 @@ async def _close_deferred(layers: Sequence[DeferredCalls]) -> None:
 
 
 def _used_calls(folder: RunFolder) -> set[str]:
-    if not folder.begun():
+    if not folder.has_attempts():
         return set()
-    from harness.store.calls import read_paid  # NumPy takes 0.2 s to import
+    from harness.store.calls import read_paid_ids  # NumPy takes 0.2 s to import
 
-    return read_paid(folder.attempts)
+    return read_paid_ids(folder.attempts)
 
 
 async def _close_budget(budget: Budget) -> None:

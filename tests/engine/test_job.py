@@ -63,12 +63,12 @@ async def test_a_resumed_runs_rates_cover_all_samples_begun(tmp_path: Path) -> N
     """Only passes finish early: without earlier sessions, failing samples would dominate."""
     stopped = await Session(tmp_path, 40).run()
     assert stopped.ending == "interrupted"
-    begun = len(AttemptIndex(tmp_path / "run" / "attempts.jsonl").last_rounds())
+    begun = len(AttemptIndex(tmp_path / "run" / "attempts.jsonl").last_round_rows())
     again = Session(tmp_path)
     tally = (await again.run()).tally
     assert again.at_start == (begun, begun)
     attempts = AttemptIndex(tmp_path / "run" / "attempts.jsonl").attempts
-    first, last = attempts.passed[attempts.round == 1], attempts.last_rounds().passed
+    first, last = attempts.passed[attempts.round == 1], attempts.last_round_rows().passed
     assert (tally.first_passed, tally.first_judged) == (np.sum(first == 1), len(first))
     assert (tally.passed, tally.judged) == (np.sum(last == 1), len(last))
 

@@ -37,7 +37,7 @@ from harness.scoring.reasoning import Reasoning
 from harness.store.calls import read_calls
 from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex, read_attempts
-from harness.store.json_lines import JsonLinesWriter, lines
+from harness.store.json_lines import JsonLinesWriter, read_lines
 from harness.store.judgements import Judgement, Register, RegisteredJudge, text_hash, write_register
 from tests.conftest import Scripted, Sums, sum_asked
 from tests.engine.toys import QUARTER, bound, judge_model, plan
@@ -130,10 +130,10 @@ class Setting:
 
     def judgements(self) -> list[Judgement]:
         path = self.folder / "judgements.jsonl"
-        return [msgspec.json.decode(line, type=Judgement) for _, line in lines(path)]
+        return [msgspec.json.decode(line, type=Judgement) for _, line in read_lines(path)]
 
     def attempts(self) -> dict[tuple[str, int, int], Attempt]:
-        found = [msgspec.json.decode(line, type=Attempt) for _, line in lines(self.path)]
+        found = [msgspec.json.decode(line, type=Attempt) for _, line in read_lines(self.path)]
         return {(a.instance, a.sample, a.round): a for a in found}
 
     def passed(self) -> list[int]:

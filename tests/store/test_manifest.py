@@ -37,9 +37,9 @@ def session(
     folder: RunFolder, made: RunFile | None = None, *, at: int = 100, ends: str | None = "finished"
 ) -> dict[str, Any]:
     manifest = Manifest(folder, made or run(), {"dataset": "abc"}, simulated=False, clock=clock(at))
-    manifest.begin()
+    manifest.begin_session()
     if ends is not None:
-        manifest.end(ends)
+        manifest.end_session(ends)
     return folder.read_manifest()
 
 

@@ -18,7 +18,7 @@ from harness.calls.database import CREATING as CREATING
 from harness.calls.database import Statement, Write, batch_copy
 from harness.calls.reply_cache import Payment, ReplyCache, payment_row, reply_row
 from harness.records import Decoding, Origin, Reply, Request, account_of, encodable
-from harness.store.files import make_folder, replacing
+from harness.store.files import make_folder, replace_atomically
 
 NOT_CREATED = "not created"  # the status of a batch that was put off: its calls are in others
 PREPARING, CANCELLING = "preparing", "cancelling"
@@ -248,7 +248,7 @@ class BatchLedger:
 
 def _write_copy(copy: Path, content: bytes) -> None:
     make_folder(copy.parent)
-    with replacing(copy) as temporary:
+    with replace_atomically(copy) as temporary:
         temporary.write_bytes(content)
 
 

@@ -261,7 +261,7 @@ def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> 
     if round_ is not None and any(table.turns is not None for table in tables):
         problem = "The rounds of a conversation are the user's turns, and are not compared."
         raise ConfigError(problem, "Omit the round: a sample passes if all its turns pass.")
-    last = max((table.most_rounds for table in tables if len(table)), default=1)
+    last = max((table.max_round for table in tables if len(table)), default=1)
     if round_ is not None and round_ > last:
         problem = f"None of the runs has a round {round_}: the last one is round {last}."
         raise ConfigError(problem, "Omit it to use each sample's last round.")

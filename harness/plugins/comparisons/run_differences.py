@@ -20,7 +20,7 @@ from harness.plugins.comparisons.comparable import (
     unequal_keys,
 )
 from harness.store.index import AttemptIndex
-from harness.store.run_folder import HASH, input_name, unnoticed
+from harness.store.run_folder import HASH_SUFFIX, input_name, rehashed_inputs
 from harness.wording import truncated
 
 CONFOUNDED = "CONFOUNDED"
@@ -85,7 +85,7 @@ def differing(
     for variant in variants:
         earlier = baseline.fingerprint
         later = variant.fingerprint
-        code = [*unnoticed(earlier, later), *unnoticed(later, earlier)]
+        code = [*rehashed_inputs(earlier, later), *rehashed_inputs(later, earlier)]
         if code:
             yield (
                 f"Whether {variant.name} and {baseline.name} have the same {', '.join(code)} is "
@@ -145,11 +145,11 @@ def _differing_inputs(
         if confounded(baseline, variant):
             inputs.discard("prompt_sha256")
         if not TEMPLATES.isdisjoint(changed(baseline, variant)):  # these are reported
-            inputs.discard(f"template{HASH}")
+            inputs.discard(f"template{HASH_SUFFIX}")
             if baseline.metrics.task not in INPUTS_0_1:
-                inputs.discard(f"prompt{HASH}")
+                inputs.discard(f"prompt{HASH_SUFFIX}")
         if variant.name in unlike_runs:
-            inputs.discard(f"checks{HASH}")
+            inputs.discard(f"checks{HASH_SUFFIX}")
         if variant.name in same_content and inputs & FORM:
             of_form.append(variant.name)
             forms.update(map(input_name, inputs & FORM))
@@ -259,7 +259,7 @@ def unlike_verdicts(baseline: Variant, variant: Variant) -> list[str]:
     for name in deciding:
         if any(key.startswith(f"judge_{name}_") for key in inputs):
             names.add(name)
-    if not names and f"checks{HASH}" in inputs:
+    if not names and f"checks{HASH_SUFFIX}" in inputs:
         names = {"the set of checks"}
     return sorted(names)
 

@@ -178,7 +178,7 @@ def _upper_cost(model: Model, cost: EstimateRange, calls: float) -> float:
 
 def _confirmed(job: Job) -> bool:
     """Return whether the run has already begun, with at least as many samples and rounds as now."""
-    if not job.folder.begun():
+    if not job.folder.has_attempts():
         return False
     planned = job.folder.progress()[1] or 0
     rounds = job.folder.read_config().rounds.max
@@ -221,7 +221,7 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str], base: str) -> Non
     prompts: list[object] = []  # already shown
     for job, plan, rows in zip(jobs, plans, facts, strict=True):
         run = str(job.settings.runs_dir / run_name(base, job.variant.name))
-        if job.folder.begun():
+        if job.folder.has_attempts():
             run += " (continued)"
         own_rows = {name: text for name, text in rows.items() if name not in common}
         show_facts({"run": run, **own_rows})

@@ -63,7 +63,7 @@ from harness.plugins.gate.unjudged import Unjudged, unjudged
 from harness.records import CallFigures, Time
 from harness.report.text import time_text
 from harness.store.calls import NO_CALLS, RunCalls, read_calls
-from harness.store.columns import AttemptTable, natural
+from harness.store.columns import AttemptTable, natural_sort_key
 from harness.store.index import AttemptIndex, read_attempts, read_names
 from harness.store.judgements import read_register
 from harness.store.run_folder import RunFolder, read_prices
@@ -419,7 +419,7 @@ def failing(gate: Gate, decision: Decision) -> list[str]:
     ids = _beyond(gate.run, decision, score)
     if gate.baseline is not None and score != decision.what:
         ids -= _beyond(gate.baseline, decision, score)
-    return sorted(ids, key=natural)
+    return sorted(ids, key=natural_sort_key)
 
 
 def _beyond(run: Variant, decision: Decision, score: str) -> set[str]:

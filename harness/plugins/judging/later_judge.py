@@ -38,21 +38,21 @@ from harness.records import Attempt, Instance, Request
 from harness.scoring.reasoning import KEEP, Reasoning
 from harness.store.file_states import (
     JUDGED_REFERENCES,
-    RESULTS,
-    file_states,
-    forget_states,
-    record_lacking,
+    RESULT_FILES,
+    compute_states,
+    record_incomplete,
     record_redraws,
     record_states,
+    remove_states,
 )
-from harness.store.files import write_json, write_whole
-from harness.store.index import AttemptIndex, count_redraws, lacks_judgements
+from harness.store.files import write_atomically, write_json
+from harness.store.index import AttemptIndex, count_run_redraws, lacks_judgements
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgements import JudgementOutcome, RegisteredJudge, read_register
-from harness.store.lost_lines import refuse_changed, refuse_changed_settings
+from harness.store.lost_lines import check_resumable, check_settings
 from harness.store.run_folder import JUDGEMENTS, JUDGES, RunFolder, references_folder
 from harness.store.runs import base_name
-from harness.store.unrecorded import UNRECORDED
+from harness.store.unrecorded import UNRECORDED_KEY
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -117,7 +117,7 @@ class LaterJudge:
             task = self.judges.task
             outcomes = judged_outcomes(task)
             for instance in self.data:
-                attempts = index.read(Attempt, index.rows_of(instance.id), judged=False)
+                attempts = index.read(Attempt, index.find_rows(instance.id), judged=False)
                 for answer in answers.separate(attempts):
                     if answer.outcome in outcomes:
                         yield judge.requests(
@@ -245,7 +245,7 @@ def prepare_panel(
 def _task_of(
     folder: RunFolder, settings: Settings, later: Sequence[JudgeSection] = ()
 ) -> Task[Any]:
-    if not folder.begun():
+    if not folder.has_attempts():
         raise DataMissing(
             f"The run {folder.name!r} has no attempts to judge.", "Run its run file again."
         )
@@ -264,15 +264,15 @@ async def judge_later(
     folder = job.folder
     place = job.folder
     if not job.references or references_folder(folder).path.exists():
-        refuse_changed_settings(folder.path)
+        check_settings(folder.path)
     models = [judge.model for judge in job.judges.models]
     async with open_session(models, job.settings, folder=folder, budget=job.budget) as session:
-        lost = refuse_changed(folder)
+        lost = check_resumable(folder)
         if job.references:
-            forget_states(folder.path, JUDGED_REFERENCES)
+            remove_states(folder.path, JUDGED_REFERENCES)
         else:
-            record_lacking(folder.path, lost)
-            record_states(folder.path, file_states(folder.path, [JUDGEMENTS], grow=True))
+            record_incomplete(folder.path, lost)
+            record_states(folder.path, compute_states(folder.path, [JUDGEMENTS], grow=True))
         try:
             # New judgements also affect the panels that include the judge.
             registered = read_register(folder.path).judges.values()
@@ -285,7 +285,7 @@ async def judge_later(
                 place, combined = _write_references(job, judges)
             judges.register(folder, later=True)
             tally = Tally(budget=session.budget)
-            seal = bytes if job.references else folder.seal()
+            seal = bytes if job.references else folder.line_sealer()
             with JsonLinesWriter(place.path / JUDGEMENTS, seal) as writer:
                 judging = Judging(
                     *(combined, partial(bind, session), place.attempts, writer, tally),
@@ -302,16 +302,16 @@ async def judge_later(
         finally:
             written = list(JUDGED_REFERENCES if job.references else [JUDGEMENTS])
             if not job.references and not (lost and lacks_judgements(folder)):
-                record_lacking(folder.path, ())
-                record_redraws(folder.path, count_redraws(folder))
-            record_states(folder.path, file_states(folder.path, written))
+                record_incomplete(folder.path, ())
+                record_redraws(folder.path, count_run_redraws(folder))
+            record_states(folder.path, compute_states(folder.path, written))
             manifest = folder.read_manifest()
-            if lost or UNRECORDED in manifest:
+            if lost or UNRECORDED_KEY in manifest:
                 counts = msgspec.to_builtins(session.unrecorded_calls(folder))
-                write_json(folder.manifest, manifest | {UNRECORDED: counts})
+                write_json(folder.manifest, manifest | {UNRECORDED_KEY: counts})
             metrics = measure(folder)
-            write_whole(folder.metrics, to_json(metrics))
-            record_states(folder.path, file_states(folder.path, RESULTS))
+            write_atomically(folder.metrics, to_json(metrics))
+            record_states(folder.path, compute_states(folder.path, RESULT_FILES))
     left = tally.unfinished - waiting
     lost_instances = left if not session.stop.requested else 0
     ended: Ending = "finished" if left == lost_instances else session.early_ending

@@ -40,7 +40,7 @@ from harness.plugins.judging.validation import judges_document, validation_docum
 from harness.plugins.judging.validation import validate as agreement
 from harness.report.run_tables import run_document
 from harness.store.index import AttemptIndex
-from harness.store.judgements import REDRAWN
+from harness.store.judgements import REDRAWN_OUTCOMES
 from harness.store.run_folder import RunFolder
 from harness.terminal.console import ExactOutput, say, show
 from harness.terminal.display import Display
@@ -77,7 +77,7 @@ def judge(
     """
     report_executions()
     settings = Settings()
-    retried = outcomes(retry, REDRAWN)
+    retried = outcomes(retry, REDRAWN_OUTCOMES)
     folder = run_named(run, settings)
     section = _judge_section(folder, judge)
     if isinstance(section, JudgeSection):

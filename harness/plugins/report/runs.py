@@ -217,7 +217,7 @@ class ReportedRun:
     @property
     def last_round(self) -> int:
         """The highest round of any attempt, or 0 without attempts. Turns are not rounds."""
-        return self.attempts.most_rounds
+        return self.attempts.max_round
 
 
 FEW = 200  # with fewer samples than this, percentages have no decimals

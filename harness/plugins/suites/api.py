@@ -35,9 +35,9 @@ from harness.records import content_hash
 from harness.report.runs import suite_document
 from harness.report.table import TableDocument
 from harness.results import RunResult, TableResult, data_frame, exported_frame
-from harness.store.files import make_folder, write_whole
+from harness.store.files import make_folder, write_atomically
 from harness.store.run_folder import RunFolder
-from harness.store.runs import in_run_name
+from harness.store.runs import to_run_name
 from harness.terminal.console import say
 from harness.terminal.display import Display
 
@@ -401,7 +401,7 @@ def _names(tasks: Sequence[_ChosenTask]) -> list[str]:
     """Return the tasks' names in names of runs. Equal names of sections are numbered."""
     names: list[str] = []
     for task in tasks:
-        name = in_run_name(task.short)
+        name = to_run_name(task.short)
         if task.numbered:
             numbered = re.compile(rf"{re.escape(name)}(-\d+)?")
             same = sum(numbered.fullmatch(earlier) is not None for earlier in names)
@@ -456,7 +456,7 @@ def _axis(
     """Return an axis of the matrix: each name, as it appears in runs' names, with its changes."""
     axis: dict[str, dict[str, Any]] = {}
     for name, change in zip(names, changes, strict=True):
-        key = in_run_name(name)
+        key = to_run_name(name)
         if key in axis:
             remedy = f"Name each {what} once, or write a run file (harness docs eval)."
             raise ConfigError(f"Two {what}s have runs named {key!r}.", remedy)
@@ -504,4 +504,4 @@ def write_suite(path: Path, tree: Mapping[str, Any], command: str) -> None:
             raise ConfigError(problem, remedy)
     make_folder(path.parent)
     comment = " ".join(command.split())
-    write_whole(path, f"# {comment}\n{_MARK}{content_hash(body)}\n{body}".encode())
+    write_atomically(path, f"# {comment}\n{_MARK}{content_hash(body)}\n{body}".encode())

@@ -20,7 +20,7 @@ from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict
 from harness.plugins.comparisons.comparable import read_run
 from harness.plugins.shards.merging import find_shards, merge
 from harness.store.run_folder import RunFolder
-from harness.store.runs import all_runs, shard_base
+from harness.store.runs import all_runs, shard_base_name
 from tests.conftest import Sums, run_file
 
 JUDGED = {
@@ -39,7 +39,7 @@ def settings(folder: Path) -> Settings:
 
 async def run(folder: Path, shard: str | None = None, **changes: Any) -> RunFolder:
     run = RunFile.model_validate({**JUDGED, "shard": shard, **changes})
-    name = shard_base("run", run.part) if run.part else "run"
+    name = shard_base_name("run", run.part) if run.part else "run"
     job = prepare(run, name, settings(folder))
     await execute(job)
     return job.folder
@@ -107,9 +107,9 @@ async def test_shards_that_do_not_belong_together_are_not_merged(tmp_path: Path)
     with pytest.raises(RunConflict, match="they differ in samples"):
         merged(tmp_path)
     await run(tmp_path, "1/2", samples=4)
-    with RunFolder(tmp_path, "run-1of2").hold(), pytest.raises(RunConflict, match="Another"):
+    with RunFolder(tmp_path, "run-1of2").lock(), pytest.raises(RunConflict, match="Another"):
         merged(tmp_path)
-    assert merged(tmp_path).begun()
+    assert merged(tmp_path).has_attempts()
     with pytest.raises(RunConflict, match="already a run 'run'"):
         merged(tmp_path)
 

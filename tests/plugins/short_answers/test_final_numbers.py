@@ -330,6 +330,8 @@ def test_an_announced_number_stands_before_a_check_or_an_argument(reply: str) ->
         "The answer is 12, er, 9.",
         "The answer is 12. Scratch that: 9",
         "x = 4. No, wait: 9, or rather 7 and 8.",
+        "The answer is 72. Some people say 5, but that is not right.",
+        "The answer is 72. Without the discount it would be 80, but the total is 70.",
     ],
 )
 def test_an_announced_number_does_not_stand_if_what_follows_may_replace_it(reply: str) -> None:
