@@ -9,7 +9,7 @@ from harness.analysis.metrics import Metrics
 from harness.analysis.summary import read_metrics
 from harness.cli.options import Format, Run, Runs, agreed
 from harness.config.settings import Settings
-from harness.engine.run_files import run_named, runs_named
+from harness.engine.run_files import find_named_run, find_named_runs
 from harness.engine.session import preserve_payments
 from harness.errors import HarnessError, UserError
 from harness.report.runs import runs_document
@@ -67,7 +67,7 @@ def rm(runs: Runs, yes: bool = False) -> None:
         yes: Do not ask for confirmation.
     """
     settings = Settings()
-    folders = runs_named(runs, settings, removed=True)
+    folders = find_named_runs(runs, settings, removed=True)
     lost = sum(preserve_payments(folder, settings) for folder in folders)
     message = (
         "The cache keeps their paid replies: the same run file runs again without paying for them."
@@ -97,7 +97,7 @@ def mv(run: Run, new: Annotated[str, typer.Argument(metavar="NEW")]) -> None:
         new: The new name.
     """
     settings = Settings()
-    folder = run_named(run, settings)
+    folder = find_named_run(run, settings)
     moved = folder.rename(new)
     preserve_payments(moved, settings, replies=False)
     say(f"Renamed {folder.name} to {moved.name}: {moved.path}")

@@ -25,7 +25,7 @@ from harness.declarations import load_members
 from harness.engine.executor import Execution, SessionResult, execute_all
 from harness.engine.infrastructure import set_copies_aside
 from harness.engine.job import Confirm, Job, ShowPlans
-from harness.engine.models import Resources, ignored_urls
+from harness.engine.models import Resources, ignored_url_warnings
 from harness.engine.preparation import prepare_all, prepare_data
 from harness.engine.progress import OTHER_ERRORS, Ending, Tally
 from harness.engine.run_files import read_runs
@@ -175,7 +175,7 @@ def carry_out(
 def _say_warnings(jobs: Iterable[Job]) -> None:
     """Warn about ignored base URLs, repeated samples, and unsuitable prompts and checks."""
     jobs = list(jobs)
-    warnings = [warning for job in jobs for warning in ignored_urls(job.models)]
+    warnings = [warning for job in jobs for warning in ignored_url_warnings(job.models)]
     for warning in dict.fromkeys(warnings):
         say(warning, "yellow")
     greedy = [job for job in jobs if job.repeats_samples]

@@ -96,7 +96,9 @@ class JudgeModel:
         remedy = "Use another model, or set model.preset to its server (harness docs providers)."
         requests = []
         for question in questions:
-            decoding = model.supported(question.decoding, f"The judge {self.name!r}", remedy)
+            decoding = model.supported_decoding(
+                question.decoding, f"The judge {self.name!r}", remedy
+            )
             for sample in range(question.samples):
                 request = Request(
                     model.section.name, question.messages, decoding, sample, origin, redraw=redraw
@@ -237,7 +239,7 @@ def build_judge(
     model = builder.build(section.model, f"{where}.model", simulated_reply if simulates else None)
     settings = builder.resources.settings
     features = model.backend.features
-    data = DataFolder(settings.data_dir, builder.beside)
+    data = DataFolder(settings.data_dir, builder.run_file_folder)
     try:
         judge = _build_plugin(section, task, settings, data, features, simulated=model.simulated)
     except ConfigError as error:

@@ -68,7 +68,7 @@ async def test_a_resumed_runs_rates_cover_all_samples_begun(tmp_path: Path) -> N
     tally = (await again.run()).tally
     assert again.at_start == (begun, begun)
     attempts = AttemptIndex(tmp_path / "run" / "attempts.jsonl").attempts
-    first, last = attempts.passed[attempts.round == 1], attempts.last_round_rows().passed
+    first, last = attempts.passed[attempts.round == 1], attempts.last_rounds().passed
     assert (tally.first_passed, tally.first_judged) == (np.sum(first == 1), len(first))
     assert (tally.passed, tally.judged) == (np.sum(last == 1), len(last))
 

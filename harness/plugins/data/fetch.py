@@ -333,7 +333,7 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
     if missing:
         for name, run in runs.items():
             logs = RunFolder(settings.runs_dir, run_name(base, name)).servers
-            build_models(run, ModelBuilder(resources, run.limits, logs, beside=run.folder))
+            build_models(run, ModelBuilder(resources, run.limits, logs, run_file_folder=run.folder))
     for to_install, required in missing.values():
         say(f"Fetching {to_install.name} ({to_install.licence}) from {to_install.home}")
         try:

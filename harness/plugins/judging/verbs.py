@@ -18,7 +18,7 @@ from harness.config.settings import Settings
 from harness.config.validation import validated
 from harness.config.yaml_text import read
 from harness.engine.judges import prompt_data_sets
-from harness.engine.run_files import run_named, runs_named
+from harness.engine.run_files import find_named_run, find_named_runs
 from harness.errors import ConfigError, RunConflict, StoreFailed, nearest
 from harness.execution import report_executions
 from harness.plugin_loader import Kind
@@ -78,7 +78,7 @@ def judge(
     report_executions()
     settings = Settings()
     retried = outcomes(retry, REDRAWN_OUTCOMES)
-    folder = run_named(run, settings)
+    folder = find_named_run(run, settings)
     section = _judge_section(folder, judge)
     if isinstance(section, JudgeSection):
         fetch_prompts(prompt_data_sets([section]), settings)
@@ -162,7 +162,7 @@ def validate(
     candidates = judge or [""]
     if len(candidates) > 1 and (by or figure):
         raise ConfigError("--by and --figure are for one judge.", "Name one --judge.")
-    folders = runs_named(runs, Settings())
+    folders = find_named_runs(runs, Settings())
     variants = [read_run(folder)[0] for folder in folders]
     first = variants[0]
     others = variants[1:]
@@ -265,7 +265,7 @@ def draw(
         by: Draw from each group of this label, such as task.
         seed: Seed of the draw.
     """
-    folders = runs_named(runs, Settings())
+    folders = find_named_runs(runs, Settings())
     failures: list[error_labels.Failure] = []
     for folder in folders:
         failures += error_labels.draw(folder, n, by, seed)

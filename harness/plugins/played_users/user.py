@@ -51,7 +51,7 @@ class UserModel:
 
     def request(self, role: UserRole, messages: Sequence[Message], origin: Origin) -> Request:
         """Return the request for the user's next turn in a conversation."""
-        decoding = self.model.supported(
+        decoding = self.model.supported_decoding(
             Decoding(self.section.temperature, self.section.max_tokens),
             "The played user",
             "Choose another model.",

@@ -28,7 +28,7 @@ from harness.engine.assessment import ScoreWarnings, warning_lines
 from harness.engine.changes import warn_of_splitter
 from harness.engine.reasoning import mark_warnings
 from harness.engine.resolving import build_task
-from harness.engine.run_files import run_named
+from harness.engine.run_files import find_named_run
 from harness.errors import DataMissing, option
 from harness.execution import report_executions
 from harness.plugins.rescoring.rescorer import (
@@ -72,7 +72,7 @@ def score(
     """
     report_executions()
     settings = Settings()
-    folder = run_named(run, settings)
+    folder = find_named_run(run, settings)
     recorded = AttemptIndex(folder.attempts)
     if not len(recorded):
         remedy = "Run its run file again: it resumes where it stopped."

@@ -13,7 +13,7 @@ from harness.cli.verbs import placed
 from harness.config.settings import Settings
 from harness.declarations import declared_views
 from harness.engine.resolving import row_fields
-from harness.engine.run_files import runs_named
+from harness.engine.run_files import find_named_runs
 from harness.errors import ConfigError, DataMissing
 from harness.plugins.show.transcript import (
     AnswerLine,
@@ -73,7 +73,7 @@ def show(
     if form == "csv" and (instance is not None or not (failed or side_by_side)):
         problem = "--format csv is for --side-by-side and --failed."
         raise ConfigError(problem, f"For all: harness export {runs[0]} --output FILE.csv")
-    folders = runs_named(runs, Settings())
+    folders = find_named_runs(runs, Settings())
     if chosen:
         view = placed(declared_views()[chosen[0]].place)
         show_document(view(folders, by))

@@ -122,7 +122,7 @@ class StageCalls:
         session = self.session
         model = self._models[stage]
         remedy = "Give it another model, or set filter.votes."
-        decoding = model.supported(decoding, f"The stage {stage!r}", remedy)
+        decoding = model.supported_decoding(decoding, f"The stage {stage!r}", remedy)
         facts = self._facts.setdefault(stage, {})
         first = 0
         if look:
