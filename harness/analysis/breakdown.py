@@ -22,7 +22,7 @@ from harness.analysis.clustered import (
     over_samples,
 )
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
-from harness.config.sections import of_k
+from harness.config.sections import split_k
 from harness.store.columns import (
     NOT_JUDGED,
     AttemptTable,
@@ -86,7 +86,7 @@ def scored(samples: AttemptTable, score: str) -> AttemptTable:
     The values of a score such as ``pass@4`` are stored in ``passed``. A recorded score of the same
     name takes precedence.
     """
-    kind, k = of_k(score)
+    kind, k = split_k(score)
     if not k:
         return samples
     if score in samples.scores:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from harness.analysis.metrics import plugin_of
-from harness.config.identity import by_name, free_keys
+from harness.config.identity import changeable_keys, tree_by_name
 from harness.config.run_file import RunFile
 from harness.errors import DataInvalid, HarnessError
 from harness.execution import ExecutionRefused, executing
@@ -93,10 +93,10 @@ def recorded_display(run: RunFile, instances: Iterable[Instance[Any]]) -> dict[s
             display = msgspec.to_builtins(_display_of(task, encodings - {""}))
             msgspec.convert(display, RunDisplay)  # what its members return may be of any type
         recorded[KEY] = display
-    tree = by_name(run)
+    tree = tree_by_name(run)
     with executing("refused"):
-        without_code = free_keys(tree)
-    if free := [key for key in free_keys(tree) if key not in without_code]:
+        without_code = changeable_keys(tree)
+    if free := [key for key in changeable_keys(tree) if key not in without_code]:
         recorded[FREE] = free
     return recorded
 

@@ -26,7 +26,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.calls.signals import Ask, Report, Stop, Stopping
-from harness.config.settings import without_secrets
+from harness.config.settings import mask_secrets
 from harness.errors import (
     CallError,
     Crashed,
@@ -40,22 +40,24 @@ from harness.ports import Backend
 from harness.records import NO_ANSWER_IN_TIME, Reply, Request, Usage, encodable
 from harness.user_code import is_local
 
-FAILED_FIRST = 10  # calls that must fail before any is answered, for the run to end
-HUNG_FIRST = 3  # calls that must hang before any is answered, for the run to end
-LATE_S = 0.1  # if the timer fires more than this many seconds late, the process has been paused
+MIN_FAILED_CALLS = 10  # calls that must fail before any is answered, for the run to end
+MIN_HUNG_CALLS = 3  # calls that must hang before any is answered, for the run to end
+PAUSE_DETECTED_S = (
+    0.1  # if the timer fires more than this many seconds late, the process has been paused
+)
 GRACE_S = 10.0
 """Seconds that calls get after a pause, to read the replies that arrived during the pause.
 
 If the time limit is shorter, they get as many seconds as the limit.
 """
-PASSES = 10
+TURNS_BEFORE_CANCEL = 10
 """How many turns of the event loop a late task gets before it is cancelled.
 
 In each turn, the loop reads data that has arrived at the sockets.
 """
 
 
-def timed_out(seconds: float) -> CallError:
+def timeout_error(seconds: float) -> CallError:
     """Return the error of a call to a provider that takes too long. The call is retried."""
     return TransientError(
         f"No complete answer within {seconds:g} s.",
@@ -65,7 +67,7 @@ def timed_out(seconds: float) -> CallError:
 
 
 @dataclass(eq=False)
-class Timed:
+class TimedCalls:
     """The layer that waits for the backend for at most ``timeout_s`` seconds.
 
     ``hung`` returns the error of a call that takes longer, given the limit.
@@ -73,7 +75,7 @@ class Timed:
 
     ask: Ask
     timeout_s: float
-    hung: Callable[[float], CallError] = timed_out
+    timeout_error: Callable[[float], CallError] = timeout_error
     clock: Callable[[], float] = time.perf_counter
 
     async def __call__(self, request: Request) -> Reply:
@@ -87,7 +89,7 @@ class Timed:
             async with TimeLimit(self.timeout_s):
                 reply = await self.ask(request)
         except TimeoutError:
-            failure = self.hung(self.timeout_s)
+            failure = self.timeout_error(self.timeout_s)
             failure.latency_s = max(self.timeout_s, self.clock() - sent)
             raise failure from None
         except PromptRefused as error:  # an answer, always the same: cached like any other
@@ -121,7 +123,7 @@ class TimeLimit:
 
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = seconds
-        self._passes = PASSES
+        self._passes = TURNS_BEFORE_CANCEL
         self._timeout = asyncio.timeout(None)
         self._timer: asyncio.Handle | None = None
 
@@ -141,7 +143,7 @@ class TimeLimit:
         self._timer = loop.call_at(self._due, self._check, seconds)
 
     def _check(self, seconds: float) -> None:
-        if asyncio.get_running_loop().time() - self._due > LATE_S:
+        if asyncio.get_running_loop().time() - self._due > PAUSE_DETECTED_S:
             self._wait(min(seconds, GRACE_S))
         else:
             self.expire()
@@ -210,17 +212,17 @@ class Startup:
 class ModelAnswers:
     """Whether any call to a model has been answered. Until then, its code may be wrong."""
 
-    any: bool = False
+    has_any: bool = False
 
 
 @dataclass(eq=False)
-class CodeErrors:
+class BackendCalls:
     """The lowest layer: calls the backend, and turns exceptions in its code into failed calls."""
 
     backend: Backend
-    ends_run: bool = True  # whether the run may end because the first calls fail
-    application: bool = False  # whether the backend is tested: its exceptions are crashes
-    answered: ModelAnswers = field(default_factory=ModelAnswers)
+    may_end_run: bool = True  # whether the run may end because the first calls fail
+    is_application: bool = False  # whether the backend is tested: its exceptions are crashes
+    answers: ModelAnswers = field(default_factory=ModelAnswers)
 
     def __post_init__(self) -> None:
         self._failed = 0  # calls, including those that hung
@@ -247,7 +249,7 @@ class CodeErrors:
             if isawaitable(reply):
                 reply = await reply
                 if isinstance(reply, Reply):
-                    self.answered.any = True
+                    self.answers.has_any = True
                     return reply
                 expected = "text or a Reply" if self._function else "harness.records.Reply"
                 problem = f"returned {reply!r:.60}, not a {expected}."
@@ -257,12 +259,12 @@ class CodeErrors:
         except HarnessError:
             raise
         except (Exception, SystemExit, asyncio.CancelledError) as error:
-            if not isinstance(error, Exception) and not (self.application and _ends_itself()):
+            if not isinstance(error, Exception) and not (self.is_application and _ends_itself()):
                 raise
             cause = error
             exception = type(error).__name__
             problem = f"raised {exception}"
-            if text := " ".join(without_secrets(str(error)).split())[:200]:
+            if text := " ".join(mask_secrets(str(error)).split())[:200]:
                 problem += f": {text}"
             if place := _place(error):
                 file, line = place
@@ -275,7 +277,7 @@ class CodeErrors:
                 self._awaited.discard(call)
         raise self._failure(problem, exception) from cause
 
-    def hung(self, seconds: float) -> CallError:
+    def timeout_error(self, seconds: float) -> CallError:
         """Return the failure of a call to the application that took longer than its time limit."""
         self._hung += 1
         problem = f"gave no complete answer within {seconds:g} s (limits.timeout_s)."
@@ -285,11 +287,11 @@ class CodeErrors:
         called = self._function or "The backend's generate"
         problem = f"{called} {problem}"
         self._failed += 1
-        enough = self._failed >= FAILED_FIRST or self._hung >= HUNG_FIRST
+        enough = self._failed >= MIN_FAILED_CALLS or self._hung >= MIN_HUNG_CALLS
         if enough and self._awaited is None:
             self._awaited = set(self._in_flight)
-        failure = Crashed(problem) if self.application else CallError(problem)
-        if self.ends_run and not self.answered.any and enough and not self._awaited:
+        failure = Crashed(problem) if self.is_application else CallError(problem)
+        if self.may_end_run and not self.answers.has_any and enough and not self._awaited:
             remedy = f"Fix the cause and run again, with {option('fresh')} if the code has changed."
             remedy += " If other prompts may be answered, run again unchanged: a repeat asks all."
             failure = FatalCallError(f"The first {self._failed} calls failed. {problem}", remedy)

@@ -17,7 +17,7 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from harness.calls.backend_layers import ModelAnswers
-from harness.calls.budget import Budgeted
+from harness.calls.budget import BudgetedCalls
 from harness.calls.reply_cache import Payment, ReplyCache, StoreBusy
 from harness.calls.signals import Ask, NotSent
 from harness.errors import CallError, StoreFailed
@@ -26,7 +26,7 @@ from harness.records import Call, Reply, Request, account_of
 Calls = Callable[[Request], Awaitable[Call]]
 """A complete call stack: takes a worker's request, and returns the call with its reply."""
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.2  # between checks whether another process has paid
+MIN_POLL_S, MAX_POLL_S = 0.05, 0.2  # between checks whether another process has paid
 NOTICE_S = 5.0  # seconds that a call waits for another process before the user is notified
 
 
@@ -98,7 +98,7 @@ class ClaimedCalls:
         if (reply := await self.replies.find(key, self.sleep)) is not None:
             raise PaidElsewhere(reply)
 
-    def hand_over(self, key: str) -> None:
+    def keep_until_commit(self, key: str) -> None:
         """Keep a call's claim until the commit of its reply, which releases the claim."""
         self._held.discard(key)
 
@@ -121,15 +121,15 @@ class ClaimedCalls:
             self.replies.release(key)
         return claimed
 
-    async def wait(self, key: str) -> Reply | None:
+    async def wait_for_reply(self, key: str) -> Reply | None:
         """Wait until no other process is paying for a call. Return the saved reply, or None."""
         waited = 0.0
-        pause = FIRST_PAUSE_S
+        pause = MIN_POLL_S
         try:
             while not await self._claim(key):
                 await self.sleep(pause)
                 waited += pause
-                pause = min(1.5 * pause, LONGEST_PAUSE_S)
+                pause = min(1.5 * pause, MAX_POLL_S)
                 if waited >= NOTICE_S:
                     if not self._waiting_long:
                         self.replies.notify(
@@ -146,7 +146,7 @@ class ClaimedCalls:
                     self.replies.notify("")
 
 
-class Unused:
+class UnusedReplies:
     """The replies that a run has paid for, but not yet used for an attempt.
 
     They remain from an earlier session that was killed, or a batch delivered them early.
@@ -162,25 +162,25 @@ class Unused:
         self,
         replies: ReplyCache,
         runs: Collection[str],
-        used: Callable[[], set[str]] | None = None,
+        load_used_keys: Callable[[], set[str]] | None = None,
     ) -> None:
         self._replies = replies
         self._runs = runs
-        self._read = used or set
-        self._since = time.time() if used is None else 0.0
+        self._read = load_used_keys or set
+        self._since = time.time() if load_used_keys is None else 0.0
 
     @cached_property
     def _used(self) -> set[str]:
         return self._read()
 
-    def take(self, key: str) -> bool:
+    def use_if_unused(self, key: str) -> bool:
         """Return whether the run has paid for a reply but not used it, and mark it as used."""
         if key in self._used or not self._replies.was_paid(key, self._runs, self._since):
             return False
         self._used.add(key)
         return True
 
-    def use(self, key: str) -> None:
+    def mark_used(self, key: str) -> None:
         """Mark a newly paid reply as used."""
         self._used.add(key)
 
@@ -212,16 +212,16 @@ class CachedCalls:
     """
 
     ask: Ask
-    claim: ClaimedCalls
+    claims: ClaimedCalls
     _: KW_ONLY
     backend: str
-    cost: Callable[[Reply], float | None]
-    run: str = ""
-    unused: Unused | None = None
-    budgeted: Budgeted | None = None
-    answered: ModelAnswers = field(default_factory=ModelAnswers)
+    cost_of: Callable[[Reply], float | None]
+    run_id: str = ""
+    unused: UnusedReplies | None = None
+    budgeted: BudgetedCalls | None = None
+    answers: ModelAnswers = field(default_factory=ModelAnswers)
     on_cached: Callable[[Request], None] = lambda _: None
-    merged_keys: Sequence[Callable[..., str]] = ()
+    merged_key_functions: Sequence[Callable[..., str]] = ()
 
     async def __call__(self, request: Request) -> Call:
         """Return the call. Its reply may come from the cache or an identical call in flight.
@@ -231,8 +231,8 @@ class CachedCalls:
             Stopping: If the run stops before the call is made.
             CallError: If the call fails.
         """
-        replies = self.claim.replies
-        key = self.claim.key(request)
+        replies = self.claims.replies
+        key = self.claims.key(request)
         in_flight = replies.in_flight
         while (same := in_flight.get(key)) is not None:
             try:
@@ -250,7 +250,7 @@ class CachedCalls:
         with contextlib.suppress(StoreBusy):  # it is looked up again once the call is claimed
             if (reply := replies.get(key)) is not None:
                 return self._cached(key, request, reply)
-            for key_of_shard in self.merged_keys:
+            for key_of_shard in self.merged_key_functions:
                 shard_key = key_of_shard(request)
                 if (reply := replies.get(shard_key)) is not None:
                     return self._cached(shard_key, request, reply)
@@ -272,13 +272,13 @@ class CachedCalls:
 
     def _cached(self, key: str, request: Request, reply: Reply) -> Call:
         now = time.time()
-        self.answered.any = True
+        self.answers.has_any = True
         self.on_cached(request)
-        return Call(key, reply, not (self.unused and self.unused.take(key)), now, now)
+        return Call(key, reply, not (self.unused and self.unused.use_if_unused(key)), now, now)
 
     async def _made(self, key: str, request: Request) -> Call:
         """Make a call and save its reply, unless another process has paid for it meanwhile."""
-        replies = self.claim.replies
+        replies = self.claims.replies
         saving: asyncio.Future[None] | None = None
         try:
             if replies.shared is not None:
@@ -291,25 +291,25 @@ class CachedCalls:
                     reply = await self.ask(request)
                     break
                 except PaidElsewhere as paid:
-                    saved = paid.reply or await self.claim.wait(key)
+                    saved = paid.reply or await self.claims.wait_for_reply(key)
                 if saved is not None:
                     return self._cached(key, request, saved)
-            reply = replace(reply, cost_usd=self.cost(reply))
+            reply = replace(reply, cost_usd=self.cost_of(reply))
             payment = None
             if self.budgeted is not None and not reply.batch:  # batches record their payments
-                payment = Payment(account_of(self.run), self.budgeted.cost(request, reply))
+                payment = Payment(account_of(self.run_id), self.budgeted.cost(request, reply))
             if reply.is_answer:
                 call = Call(key, reply, False, started, time.time())
-                saving = replies.put(key, reply, self.backend, request.model, payment, self.run)
-                self.claim.hand_over(key)
+                saving = replies.put(key, reply, self.backend, request.model, payment, self.run_id)
+                self.claims.keep_until_commit(key)
                 if self.unused is not None:
-                    self.unused.use(key)
+                    self.unused.mark_used(key)
         finally:
-            self.claim.release(key)
+            self.claims.release(key)
         if saving is None:
             # An empty reply is never cached, because an outage may be the cause. An identical call
             # is paid for again, so each has a separate id.
-            own_key = self.claim.key(request, by_instance=True)
+            own_key = self.claims.key(request, by_instance=True)
             call = Call(own_key, reply, False, started, time.time())
             if payment is not None:
                 saving = replies.charge(bytes.fromhex(own_key), payment)

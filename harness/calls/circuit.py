@@ -35,20 +35,20 @@ from harness.errors import (
 )
 from harness.records import Message, Reply, Request
 
-FAILURES_IN_A_ROW = 10  # over all calls; they open the circuit
-RETRYING_S = 1800.0  # a call's last try starts within this many seconds of its first failure
-LONGEST_BACKOFF_S = 60.0  # after a failed try of a call, unless the provider asks for more
-FIRST_CONTACT_S = 3.0  # limit if the provider never responded: a wrong address fails quickly
-LONGEST_STEP_S = 30.0  # between calls during an outage, unless the provider asks for more
-FIRST_STEP_S = 0.5  # of both kinds of pauses
-GROWTH = 2.0  # of both, from one pause to the next
-NEVER_REACHED: frozenset[FailureKind] = frozenset({"unreachable", "malformed"})
+MAX_FAILURES_IN_A_ROW = 10  # over all calls; they open the circuit
+MAX_RETRYING_S = 1800.0  # a call's last try starts within this many seconds of its first failure
+MAX_BACKOFF_S = 60.0  # after a failed try of a call, unless the provider asks for more
+MAX_FIRST_CONTACT_S = 3.0  # limit if the provider never responded: a wrong address fails quickly
+MAX_STEP_S = 30.0  # between calls during an outage, unless the provider asks for more
+MIN_STEP_S = 0.5  # of both kinds of pauses
+STEP_GROWTH = 2.0  # of both, from one pause to the next
+UNREACHED_KINDS: frozenset[FailureKind] = frozenset({"unreachable", "malformed"})
 """Failures that a wrong address may cause. They do not prove that the provider was reached."""
-DENIED_PROMPTS = 3  # if none was ever answered, the run ends once this many are denied
-CONTROL = "Reply with OK."
+MAX_DENIED_PROMPTS = 3  # if none was ever answered, the run ends once this many are denied
+CONTROL_PROMPT = "Reply with OK."
 
 
-def control_of(request: Request) -> Request:
+def control_request(request: Request) -> Request:
     """Return a request that any working provider of the model answers, whatever the prompt.
 
     Its number is random, so that a gateway cannot answer it from a cache.
@@ -56,14 +56,14 @@ def control_of(request: Request) -> Request:
     answers = [Message("assistant", " OK")] if request.loglikelihoods else []
     return replace(
         request,
-        messages=(Message("user", f"{CONTROL} ({random.getrandbits(32)})"), *answers),
+        messages=(Message("user", f"{CONTROL_PROMPT} ({random.getrandbits(32)})"), *answers),
         decoding=with_fields(request.decoding, constraint=None),
         window=0,
         others=(),
     )
 
 
-def second_control_of(answered: Request) -> Request:
+def second_control_request(answered: Request) -> Request:
     """Return a request like one that was answered, with a random number at its end."""
     *messages, last = answered.messages
     last = replace(last, content=f"{last.content} ({random.getrandbits(32)})")
@@ -136,16 +136,16 @@ class Circuit:
     ask: Ask
     control: Ask
     _: KW_ONLY
-    tries: int
+    max_tries: int
     outage_s: float
-    total_s: float = RETRYING_S
+    max_retrying_s: float = MAX_RETRYING_S
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     status: Report = lambda _: None
-    earlier: Callable[[], Request | None] = lambda: None
-    opened: Callable[[Request], None] = lambda _: None
-    restored: Callable[[], None] = lambda: None
+    find_earlier: Callable[[], Request | None] = lambda: None
+    on_probe: Callable[[Request], None] = lambda _: None
+    on_restored: Callable[[], None] = lambda: None
     clock: Callable[[], float] = time.monotonic
-    program: bool = False
+    is_program: bool = False
 
     def __post_init__(self) -> None:
         self._reached = False  # whether the provider has ever responded
@@ -194,7 +194,7 @@ class Circuit:
                 except (AccessDenied, TransientError) as error:
                     now = self.clock()
                     failures.append(_Failure(error, self._streak, now))
-                    longest = min(GROWTH ** len(failures) * FIRST_STEP_S / 2, LONGEST_BACKOFF_S)
+                    longest = min(STEP_GROWTH ** len(failures) * MIN_STEP_S / 2, MAX_BACKOFF_S)
                     retry_at = now + random.uniform(0, longest) + (error.retry_after or 0.0)
 
     def _last_try(self, failures: list[_Failure]) -> _Failure | None:
@@ -212,25 +212,25 @@ class Circuit:
         denied = [failure for failure in ended if isinstance(failure.error, AccessDenied)]
         if len(denied) > 1:
             return denied[-1]
-        if len(ended) > self.tries:
+        if len(ended) > self.max_tries:
             return ended[-1]
         counted = [failure for failure in failures if failure.counts]
         if not counted:
             return None
         last = counted[-1]
-        late = self.clock() - counted[0].at > self.total_s
-        used_up = late or len(_tries(counted)) >= self.tries
+        late = self.clock() - counted[0].at > self.max_retrying_s
+        used_up = late or len(_tries(counted)) >= self.max_tries
         return last if used_up or isinstance(last.error, AccessDenied) else None
 
     def _is_doubtful(self, failures: list[_Failure]) -> bool:
         """Return whether a call has one try left, and no call has succeeded since its first one.
 
-        Otherwise, an outage too short for `FAILURES_IN_A_ROW` could use up the call's tries.
+        Otherwise, an outage too short for `MAX_FAILURES_IN_A_ROW` could use up the call's tries.
         """
         tries = _tries([failure for failure in failures if failure.counts])
-        return 0 < len(tries) == self.tries - 1 and tries[0].streak is self._streak
+        return 0 < len(tries) == self.max_tries - 1 and tries[0].streak is self._streak
 
-    def learn(self, request: Request) -> None:
+    def remember_answered(self, request: Request) -> None:
         """Remember a request that was answered, such as one whose reply is in the cache."""
         self._answered = request
 
@@ -252,7 +252,7 @@ class Circuit:
                 self._notify()
         self._succeed()
         if not control:
-            self.learn(request)
+            self.remember_answered(request)
         return reply
 
     def _succeed(self) -> None:
@@ -267,20 +267,20 @@ class Circuit:
             streak.error = error
             streak.failures += 1
         first = isinstance(error, AccessDenied) and not self._reached
-        if (first or streak.failures >= FAILURES_IN_A_ROW) and self._outage is None:
+        if (first or streak.failures >= MAX_FAILURES_IN_A_ROW) and self._outage is None:
             self._open(request, error)
-        hangs = self.program and error.kind == "timed_out"
-        self._reached = self._reached or not (hangs or error.kind in NEVER_REACHED)
+        hangs = self.is_program and error.kind == "timed_out"
+        self._reached = self._reached or not (hangs or error.kind in UNREACHED_KINDS)
 
     def _open(self, request: Request, error: CallError) -> None:
         self._outage = _Outage(self.clock(), self._streak, error)
-        self.opened(request)
+        self.on_probe(request)
         self._notify()
 
-    def answered(self) -> Request | None:
+    def answered_request(self) -> Request | None:
         """Return a request of the run that was answered, in this session or before, or None."""
         if self._answered is None:
-            self._answered = self.earlier()
+            self._answered = self.find_earlier()
         return self._answered
 
     def _controls(self, request: Request) -> list[Request]:
@@ -288,13 +288,13 @@ class Circuit:
 
         It does if any of them succeeds.
         """
-        answered = self.answered()
+        answered = self.answered_request()
         if answered is None:
-            return [control_of(request)]
-        second = second_control_of(answered)
+            return [control_request(request)]
+        second = second_control_request(answered)
         if self._control_fails or self._streak.outage:
             return [second]
-        return [control_of(request), second]
+        return [control_request(request), second]
 
     async def _outlast(self, outage: _Outage, request: Request) -> Reply | None:
         """When it is the request's turn, send the controls and, if they fail, the request.
@@ -343,7 +343,7 @@ class Circuit:
         if self._answered is None:
             while self._sent and self._outage is outage:  # one of them may be answered
                 await self._changed.wait()
-            few = len(outage.streak.denied) < DENIED_PROMPTS
+            few = len(outage.streak.denied) < MAX_DENIED_PROMPTS
             if few and id(request) not in outage.passed:
                 if request.messages not in outage.streak.denied:
                     return False
@@ -361,7 +361,7 @@ class Circuit:
         wait = 0.0
         if not at_once:
             elapsed = self.clock() - outage.began
-            left = (self.outage_s if self._reached else FIRST_CONTACT_S) - elapsed
+            left = (self.outage_s if self._reached else MAX_FIRST_CONTACT_S) - elapsed
             requested = (outage.step and outage.error.retry_after) or 0.0
             if outage.step and (left <= 0 or requested > left):
                 self._give_up(outage, _down(outage.error, elapsed, requested))
@@ -381,8 +381,8 @@ class Circuit:
         if self._outage is not outage:
             return False
         if not at_once:
-            outage.step = min(max(FIRST_STEP_S, GROWTH * outage.step), LONGEST_STEP_S)
-        self.opened(request)
+            outage.step = min(max(MIN_STEP_S, STEP_GROWTH * outage.step), MAX_STEP_S)
+        self.on_probe(request)
         return True
 
     def _give_up(self, outage: _Outage, error: FatalCallError) -> None:
@@ -397,7 +397,7 @@ class Circuit:
             if outage.pause is not None:
                 outage.pause.cancel()
             self.status("")
-            self.restored()
+            self.on_restored()
         self._notify()
 
     def _notify(self) -> None:
@@ -423,7 +423,7 @@ def _down(error: CallError, elapsed: float, wait: float) -> FatalCallError:
 
 
 NOTICE_S = 5.0  # longest wait that is not reported
-SHORTEST_S = 30.0  # a wait up to this is always accepted
+ALWAYS_ACCEPTED_S = 30.0  # a wait up to this is always accepted
 
 
 @dataclass(eq=False)
@@ -441,10 +441,10 @@ class RetryWaits:
 
     ask: Ask
     _: KW_ONLY
-    longest_s: float
-    wait: Callable[[float], Awaitable[None]] = asyncio.sleep
+    max_wait_s: float
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     status: Report = lambda _: None
-    paused: Callable[[float], None] = lambda _: None
+    on_long_wait: Callable[[float], None] = lambda _: None
     clock: Callable[[], float] = time.time
 
     def __post_init__(self) -> None:
@@ -463,7 +463,7 @@ class RetryWaits:
             return await self.ask(request)
         except TransientError as error:
             seconds = error.retry_after or 0.0
-            if seconds > max(self.longest_s, SHORTEST_S):
+            if seconds > max(self.max_wait_s, ALWAYS_ACCEPTED_S):
                 then = time_after(seconds)
                 problem = f"{error.message} It asks to wait until {then}."
                 denied = AccessDenied(
@@ -481,10 +481,10 @@ class RetryWaits:
         error = self._errors.pop(task, None) if task is not None else None
         ends = self.clock() + seconds
         if seconds > NOTICE_S:
-            self.paused(ends)
+            self.on_long_wait(ends)
         if error is not None and seconds > NOTICE_S and ends > self._reported_until + NOTICE_S:
             self._reported_until = ends
             self.status(f"waiting until {time_after(seconds)} to retry: {error.message}")
-        await self.wait(seconds)
+        await self.pause(seconds)
         if ends == self._reported_until:
             self.status("")

@@ -19,7 +19,7 @@ from pathlib import Path
 if sys.platform != "win32":
     import fcntl
 
-SHARDS = 16  # number of lock files: the kernel searches all locks of a file
+LOCK_FILES = 16  # number of lock files: the kernel searches all locks of a file
 
 DIGITS = 14
 """Number of final hex digits of a key that determine its byte's offset (offsets have 63 bits).
@@ -45,7 +45,7 @@ class Claims:
             return
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            for number in range(SHARDS):
+            for number in range(LOCK_FILES):
                 self._files.append(os.open(_file(folder, number), os.O_RDWR | os.O_CREAT, 0o666))
             fcntl.lockf(self._files[0], fcntl.LOCK_SH | fcntl.LOCK_NB, 1, IN_USE + 1)  # supported?
         except OSError as error:
@@ -68,17 +68,17 @@ class Claims:
             self._taken.discard(place)
             if self._files:
                 with contextlib.suppress(OSError):
-                    fcntl.lockf(self._files[place % SHARDS], fcntl.LOCK_UN, 1, place)
+                    fcntl.lockf(self._files[place % LOCK_FILES], fcntl.LOCK_UN, 1, place)
 
-    def use(self) -> None:
+    def register_user(self) -> None:
         """Register this process as a user, so that no other process replaces the database."""
         self._lock(IN_USE, exclusive=False)
 
-    def alone(self) -> bool:
+    def lock_if_only_user(self) -> bool:
         """Return whether the database has only this user. If so, lock it until `use`."""
         return self.users == 1 and self._lock(IN_USE, exclusive=True)
 
-    def _lock(self, place: int, *, exclusive: bool) -> bool:
+    def _lock(self, offset: int, *, exclusive: bool) -> bool:
         """Lock the byte at an offset. Return False if another process holds the lock.
 
         If the system does not support locks, return True: the call is then made, but another
@@ -87,7 +87,7 @@ class Claims:
         if self._files:
             kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
             try:
-                fcntl.lockf(self._files[place % SHARDS], kind | fcntl.LOCK_NB, 1, place)
+                fcntl.lockf(self._files[offset % LOCK_FILES], kind | fcntl.LOCK_NB, 1, offset)
             except OSError as error:
                 return error.errno not in (errno.EAGAIN, errno.EACCES)
         return True
@@ -120,7 +120,7 @@ def lacks_files(folder: Path) -> bool:
     """
     if sys.platform == "win32" or folder.resolve() in _open:
         return False
-    return not all(_file(folder, number).exists() for number in range(SHARDS))
+    return not all(_file(folder, number).exists() for number in range(LOCK_FILES))
 
 
 def open_claims(folder: Path) -> Claims:

@@ -26,14 +26,17 @@ NETWORK_FILE_SYSTEMS = {
 The log needs memory that all processes share (https://www.sqlite.org/wal.html, section 1).
 """
 
-LOCKED_S = 15.0  # to wait for another process's lock while nothing has been paid for
-SESSION = b"session "  # prefix of payment keys for what sessions reserve for calls in flight
+LOCK_TIMEOUT_S = 15.0  # to wait for another process's lock while nothing has been paid for
+SESSION_PREFIX = b"session "  # prefix of payment keys for what sessions reserve for calls in flight
 
-NAME = "name "  # prefix of what records the accounts of runs' names among the payments
+NAME_PREFIX = "name "  # prefix of what records the accounts of runs' names among the payments
 
-PRUNED = f"{NAME}pruned"  # ``run`` of the payment (of nothing) that says when replies were deleted
+PRUNED_ACCOUNT = f"{NAME_PREFIX}pruned"
+"""``run`` of a payment of 0 dollars whose time is when replies were last deleted."""
 
-FORMAT = 1  # the file's ``user_version``; the earliest files have 0 and the same layout of replies
+FORMAT_VERSION = (
+    1  # the file's ``user_version``; the earliest files have 0 and the same layout of replies
+)
 
 COLUMNS = {
     "replies": ["key", "reply", "backend", "model", "created"],
@@ -45,7 +48,7 @@ COLUMNS = {
     "batch_calls": ["key", "tag", "run", "usd", "logprobs"],
 }
 
-TABLES = f"""
+SCHEMA_SQL = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS replies (
     key BLOB PRIMARY KEY, reply BLOB NOT NULL, backend TEXT NOT NULL, model TEXT NOT NULL,
@@ -67,12 +70,12 @@ CREATE TABLE IF NOT EXISTS batch_calls (
     logprobs BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS calls_of_batches ON batch_calls (tag);
-PRAGMA user_version={FORMAT};
+PRAGMA user_version={FORMAT_VERSION};
 COMMIT;
 """
 
-ReplyRow = tuple[bytes, bytes, str, str, float]  # a row of ``replies`` (`TABLES`)
-PaymentRow = tuple[str, bytes, float, float]  # a row of ``payments`` (`TABLES`)
+ReplyRow = tuple[bytes, bytes, str, str, float]  # a row of ``replies`` (`SCHEMA_SQL`)
+PaymentRow = tuple[str, bytes, float, float]  # a row of ``payments`` (`SCHEMA_SQL`)
 Statement = tuple[str, Sequence[object]]  # in SQL, with its values
 
 
@@ -84,15 +87,17 @@ class Write(NamedTuple):
     statements: Sequence[Statement] = ()
 
 
-CREATING = "creating"  # status of a batch that may have been requested, but whose id is not known
+CREATING_STATUS = (
+    "creating"  # status of a batch that may have been requested, but whose id is not known
+)
 
 Restore = Callable[[], Iterable[ReplyRow]]  # yields replies recorded outside the cache
 
-SMALLEST = 512  # size in bytes of the smallest database
-PARTS = ("", "-wal", "-shm", "-journal")  # suffixes of a database's files
+MIN_DATABASE_BYTES = 512  # size in bytes of the smallest database
+FILE_SUFFIXES = ("", "-wal", "-shm", "-journal")  # suffixes of a database's files
 
 
-def file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
+def file_system_type(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
     """Return the type of the file system that contains a path (empty if unknown)."""
     try:
         entries = [line.split() for line in mounts.read_text(errors="replace").splitlines()]
@@ -131,7 +136,9 @@ def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
         StoreFailed: If the file is foreign, or from a newer harness.
     """
     # No implicit transactions: a batch takes the lock before its first row.
-    file = sqlite3.connect(path, timeout=LOCKED_S, check_same_thread=False, isolation_level=None)
+    file = sqlite3.connect(
+        path, timeout=LOCK_TIMEOUT_S, check_same_thread=False, isolation_level=None
+    )
     try:
         if not wal:  # an existing log is then read without shared memory
             file.execute("PRAGMA locking_mode=EXCLUSIVE")
@@ -144,7 +151,7 @@ def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
             file.execute("PRAGMA locking_mode=NORMAL")
             file.execute("SELECT count(*) FROM sqlite_master").fetchone()  # releases the lock
         if not complete:
-            file.executescript(TABLES)
+            file.executescript(SCHEMA_SQL)
             _restore_batches(file, path)
         elif wal:  # fail as the first write would if the file cannot be written with its WAL
             file.execute("PRAGMA busy_timeout=0")
@@ -162,7 +169,7 @@ def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
 
 def is_in_use(path: Path) -> bool:
     """Return whether another process has a database with a write-ahead log open."""
-    if path.stat().st_size < SMALLEST:
+    if path.stat().st_size < MIN_DATABASE_BYTES:
         return False  # opening it would delete its log
     try:
         with contextlib.closing(sqlite3.connect(path, timeout=0)) as file:
@@ -183,9 +190,10 @@ def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
     """Return whether a database has all tables. Raise StoreFailed if it is foreign or newer."""
     version = file.execute("PRAGMA user_version").fetchone()[0]
     tables = {row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type='table'")}
-    if version > FORMAT and "replies" in tables:
+    if version > FORMAT_VERSION and "replies" in tables:
         raise StoreFailed(
-            f"The cache {path} was written by a newer harness (format {version}, here {FORMAT}).",
+            f"The cache {path} was written by a newer harness (format {version}, "
+            f"here {FORMAT_VERSION}).",
             "Update the harness, or set HARNESS_CACHE_DIR to another folder.",
         )
     columns: dict[str, list[str]] = {}
@@ -197,26 +205,26 @@ def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
             f"{path} is not a cache of this harness: it has other tables or columns.",
             "Move it away (nothing in it was changed), or set HARNESS_CACHE_DIR to another folder.",
         )
-    return version == FORMAT and columns == COLUMNS
+    return version == FORMAT_VERSION and columns == COLUMNS
 
 
-def marker(path: Path) -> Path:
+def marker_path(path: Path) -> Path:
     """Return the path of a database's marker, a file that exists if the database is damaged."""
     return path.with_name(f"{path.name}.damaged")
 
 
-def mark(path: Path) -> None:
+def mark_damaged(path: Path) -> None:
     """Mark a database as damaged by creating its marker, ignoring errors."""
     with contextlib.suppress(OSError):
-        marker(path).touch()
+        marker_path(path).touch()
 
 
-def is_emptied(path: Path) -> bool:
+def is_empty_file(path: Path) -> bool:
     """Return whether a database's file is there but empty, for example after a full disk.
 
     SQLite would take it for a new one, and delete its log.
     """
-    return path.is_file() and path.stat().st_size < SMALLEST
+    return path.is_file() and path.stat().st_size < MIN_DATABASE_BYTES
 
 
 def recover(path: Path, restore: Restore) -> str:
@@ -225,17 +233,17 @@ def recover(path: Path, restore: Restore) -> str:
     The message is "" if there was nothing to recover. The caller must be the only user of the
     database.
     """
-    mark(path)
+    mark_damaged(path)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    damaged = path.with_name(marker(path).read_text() or f"{path.name}.damaged-{stamp}")
+    damaged = path.with_name(marker_path(path).read_text() or f"{path.name}.damaged-{stamp}")
     message = ""
     if damaged.exists() != path.exists():  # both: remove the marker; neither: moved by hand
-        marker(path).write_text(damaged.name)
-        for part in PARTS:
+        marker_path(path).write_text(damaged.name)
+        for part in FILE_SUFFIXES:
             with contextlib.suppress(FileNotFoundError):
                 _part(path, part).replace(_part(damaged, part))
         new = path.with_name(f"{path.name}.rebuilding")
-        for part in PARTS:
+        for part in FILE_SUFFIXES:
             _part(new, part).unlink(missing_ok=True)
         replies, payments = _fill(new, restore, damaged, path)
         new.replace(path)
@@ -245,13 +253,13 @@ def recover(path: Path, restore: Restore) -> str:
             "damaged file. Other replies will be paid for again; to see what SQLite can save: "
             f"sqlite3 {damaged} .recover"
         )
-    marker(path).unlink()
+    marker_path(path).unlink()
     return message
 
 
 def _fill(new: Path, restore: Restore, damaged: Path, path: Path) -> tuple[int, int]:
     with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as file:
-        file.executescript(TABLES)
+        file.executescript(SCHEMA_SQL)
         file.execute("BEGIN")
         file.executemany("INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?)", restore())
         payments = "INSERT OR IGNORE INTO payments (run, key, usd, created) VALUES (?, ?, ?, ?)"
@@ -273,13 +281,13 @@ def _readable_payments(damaged: Path) -> Iterator[PaymentRow]:
     for row in _readable_rows(damaged, "payments"):
         match row:
             case (str(), bytes(name), float(usd), float()) if 0 <= usd < math.inf:
-                if not name.startswith(SESSION):  # see `harness.engine.session`
+                if not name.startswith(SESSION_PREFIX):  # see `harness.engine.session`
                     yield row
 
 
 def _readable_rows(damaged: Path, name: str) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a table before the first unreadable page."""
-    if damaged.stat().st_size < SMALLEST:
+    if damaged.stat().st_size < MIN_DATABASE_BYTES:
         return  # opening it would delete its log
     url = f"{damaged.resolve().as_uri()}?mode=ro"
     with (
@@ -289,7 +297,7 @@ def _readable_rows(damaged: Path, name: str) -> Iterator[tuple[Any, ...]]:
         yield from file.execute(f"SELECT {', '.join(COLUMNS[name])} FROM {name}")  # noqa: S608
 
 
-def batch_copy(path: Path, tag: str) -> Path:
+def batch_copy_path(path: Path, tag: str) -> Path:
     """Return the path of the copy of a batch's rows beside a database, given the batch's tag."""
     return path.with_suffix(".batches") / tag
 
@@ -300,7 +308,7 @@ def _restore_batches(file: sqlite3.Connection, path: Path) -> None:
     Raises:
         StoreFailed: If a copy is damaged.
     """
-    for copy in sorted(batch_copy(path, "").glob("[!.]*")):
+    for copy in sorted(batch_copy_path(path, "").glob("[!.]*")):
         try:
             batch, calls = msgspec.msgpack.decode(copy.read_bytes())
             file.execute(f"INSERT OR IGNORE INTO batches VALUES ({_places('batches')})", batch)  # noqa: S608

@@ -26,13 +26,13 @@ from filelock import FileLock
 
 from harness.calls import database
 from harness.calls.claims import lacks_files, open_claims
-from harness.calls.database import LOCKED_S, PaymentRow, ReplyRow, Restore, is_busy, is_damage
+from harness.calls.database import LOCK_TIMEOUT_S, PaymentRow, ReplyRow, Restore, is_busy, is_damage
 from harness.errors import StoreFailed
 from harness.records import INTERRUPTIONS, Call, Reply, encodable
 
-PATIENCE_S = 300.0  # to wait for another process's lock: long, as the replies were paid for
+MAX_LOCK_WAIT_S = 300.0  # to wait for another process's lock: long, as the replies were paid for
 NOTICE_S = 2.0  # seconds of waiting for another process before the user is notified
-ROOM_BYTES = 1 << 20  # free disk space required before anything is paid for
+MIN_FREE_BYTES = 1 << 20  # free disk space required before anything is paid for
 
 _PAUSE_S = 0.02
 _INSERT_REPLIES = "INSERT INTO replies VALUES {rows} ON CONFLICT (key) DO NOTHING"
@@ -59,7 +59,7 @@ class Payment(NamedTuple):
     usd: float
 
 
-class Shared(Protocol):
+class SharedCache(Protocol):
     """Further methods of a cache that several machines share."""
 
     async def fetch(self, key: str) -> Reply | None:
@@ -68,10 +68,10 @@ class Shared(Protocol):
     async def claim_shared(self, key: str) -> bool:
         """Claim a call on all machines, or copy its reply here. Return False if both fail."""
 
-    async def hold_claims(self, tag: str, keys: Sequence[str]) -> bool:
+    async def keep_claims(self, tag: str, keys: Sequence[str]) -> bool:
         """Let claims on a batch's calls outlive this process. Return False if any claim is lost."""
 
-    async def free_claims(self, tag: str, keys: Sequence[str]) -> None:
+    async def release_claims(self, tag: str, keys: Sequence[str]) -> None:
         """Release the claims on calls of a batch, from any process."""
 
 
@@ -82,27 +82,27 @@ class ReplyCache:
         path: The database file.
         shared_memory: Whether to use a write-ahead log, which needs memory that processes share.
             None: yes, unless it cannot work on the file system.
-        patience_s: Seconds to keep trying while another process has locked the file.
+        max_lock_wait_s: Seconds to keep trying while another process has locked the file.
         notice: Receives messages for the user, from any thread. "" clears the last message.
         restore: Yields replies that are recorded elsewhere, to refill a damaged cache. None: a
             damaged cache is refused, and stays as it is.
     """
 
-    shared: Shared | None = None  # set if other machines share the replies and claims
+    shared: SharedCache | None = None  # set if other machines share the replies and claims
 
     def __init__(
         self,
         path: Path,
         *,
         shared_memory: bool | None = None,
-        patience_s: float = PATIENCE_S,
-        notice: Callable[[str], None] = lambda message: None,
+        max_lock_wait_s: float = MAX_LOCK_WAIT_S,
+        notify: Callable[[str], None] = lambda message: None,
         restore: Restore | None = tuple,
     ) -> None:
         self.path = path
-        self.notify = notice
+        self.notify = notify
         self.in_flight: dict[str, asyncio.Future[Call]] = {}
-        self._patience_s = patience_s
+        self._max_lock_wait_s = max_lock_wait_s
         self._give_up_at = inf
         self._restore = restore
         self._reported_held = False
@@ -110,7 +110,9 @@ class ReplyCache:
         self._damaged_rows: set[bytes] = set()
         self._decoder = msgspec.msgpack.Decoder(Reply)
         if shared_memory is None:
-            shared_memory = database.file_system(path.parent) not in database.NETWORK_FILE_SYSTEMS
+            shared_memory = (
+                database.file_system_type(path.parent) not in database.NETWORK_FILE_SYSTEMS
+            )
         claims_folder = path.with_suffix(".claims")
         if path.exists() and lacks_files(claims_folder) and database.is_in_use(path):
             raise StoreFailed(
@@ -148,8 +150,8 @@ class ReplyCache:
         """Return a connection to the cache's file, after replacing a damaged one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # Two processes that both switch a new file to WAL would not wait for each other.
-        with FileLock(self.path.with_suffix(".lock"), timeout=LOCKED_S):
-            if database.marker(self.path).exists() or database.is_emptied(self.path):
+        with FileLock(self.path.with_suffix(".lock"), timeout=LOCK_TIMEOUT_S):
+            if database.marker_path(self.path).exists() or database.is_empty_file(self.path):
                 self._recover()
             try:
                 file = self._connect(wal=wal)
@@ -158,7 +160,7 @@ class ReplyCache:
                     raise
                 self._recover()
                 file = self._connect(wal=wal)
-            self._claims.use()
+            self._claims.register_user()
             return file
 
     def _connect(self, *, wal: bool) -> sqlite3.Connection:
@@ -188,8 +190,8 @@ class ReplyCache:
                 f"The cache {self.path} is damaged.",
                 "The next run moves it aside, and fills a new one from the attempts of runs.",
             )
-        if not self._claims.alone():
-            database.mark(self.path)
+        if not self._claims.lock_if_only_user():
+            database.mark_damaged(self.path)
             raise StoreFailed(
                 f"The cache {self.path} is damaged, and another run still uses it.",
                 "Run again when that run has ended: the cache is then moved aside and refilled.",
@@ -197,11 +199,11 @@ class ReplyCache:
         if message := database.recover(self.path, self._restore):
             self.notify(message)
 
-    def check_room(self) -> None:
+    def check_disk_space(self) -> None:
         """Raise StoreFailed if the disk has no room for replies. Call it before paying."""
         room = "INSERT OR REPLACE INTO replies VALUES (x'', zeroblob(?), '', '', 0)"
         try:
-            self._writer.execute(room, [ROOM_BYTES])
+            self._writer.execute(room, [MIN_FREE_BYTES])
             self._writer.execute("DELETE FROM replies WHERE key = x''")
         except sqlite3.Error as error:
             if not is_busy(error):
@@ -244,7 +246,7 @@ class ReplyCache:
         """Return the reply stored under a key, without blocking on a locked file.
 
         Raises:
-            StoreBusy: If the file stays locked for ``patience_s`` seconds.
+            StoreBusy: If the file stays locked for ``max_lock_wait_s`` seconds.
             StoreFailed: If the file cannot be read.
         """
         since = time.monotonic()
@@ -259,7 +261,7 @@ class ReplyCache:
     def was_paid(self, key: str, runs: Collection[str], since: float = 0.0) -> bool:
         """Return whether one of the runs has paid for a key's reply since a given Unix time."""
         query = "SELECT reply FROM replies WHERE key = ? AND created >= ?"
-        rows = self._read(query, [bytes.fromhex(key), since], LOCKED_S)
+        rows = self._read(query, [bytes.fromhex(key), since], LOCK_TIMEOUT_S)
         return bool(rows) and msgspec.msgpack.decode(rows[0][0]).get("run") in runs
 
     def claim(self, key: str) -> bool:
@@ -311,12 +313,12 @@ class ReplyCache:
         Raises:
             StoreFailed: If the file cannot be read.
         """
-        return self._read(query, values, LOCKED_S)
+        return self._read(query, values, LOCK_TIMEOUT_S)
 
-    def booked(self, account: str) -> dict[bytes, float]:
+    def payments_of(self, account: str) -> dict[bytes, float]:
         """Return an account's payments in US dollars, by call key or the name given to `charge`."""
         rows = self._read(
-            "SELECT key, usd FROM payments WHERE run = ?", [encodable(account)], LOCKED_S
+            "SELECT key, usd FROM payments WHERE run = ?", [encodable(account)], LOCK_TIMEOUT_S
         )
         for key, usd in rows:
             if not (isinstance(key, bytes) and isinstance(usd, float) and -1e-9 < usd < inf):
@@ -395,7 +397,7 @@ class ReplyCache:
         if waited >= NOTICE_S and not self._reported_held:
             self._reported_held = True
             self.notify(f"The cache {self.path} is held by another process; waiting.")
-        return waited >= self._patience_s or time.monotonic() >= self._give_up_at
+        return waited >= self._max_lock_wait_s or time.monotonic() >= self._give_up_at
 
     def _failed(self, verb: str, error: Exception) -> StoreFailed:
         """Return the StoreFailed to raise for an error, and mark a damaged file for recovery."""
@@ -404,7 +406,7 @@ class ReplyCache:
             problem += ": another process holds it."
             return StoreBusy(problem, "Run again when it has finished.")
         if is_damage(error):
-            database.mark(self.path)
+            database.mark_damaged(self.path)
             remedy = "it will be moved aside, and a new one filled from the attempts of runs."
             return StoreFailed(f"{problem}: {error}. It is damaged.", f"Run again: {remedy}")
         return StoreFailed(
@@ -421,11 +423,11 @@ class ReplyCache:
 
     def close(self) -> None:
         """Commit the queued writes, release this object's claims, and close the file."""
-        self._give_up_at = time.monotonic() + LOCKED_S  # regardless of earlier waiting
+        self._give_up_at = time.monotonic() + LOCK_TIMEOUT_S  # regardless of earlier waiting
         self._batches.close()
-        if self._batches.unretrieved:
+        if self._batches.n_unreported:
             self.notify(
-                f"{self._batches.unretrieved} paid replies could not be saved in {self.path}."
+                f"{self._batches.n_unreported} paid replies could not be saved in {self.path}."
             )
         for key in list(self._claimed):
             self.release(key)
@@ -437,7 +439,7 @@ class ReplyCache:
 _encoder = msgspec.msgpack.Encoder()
 
 
-def encoded(reply: Reply) -> bytes:
+def encode_reply(reply: Reply) -> bytes:
     """Encode a reply as MessagePack, without the payer and checksum that the cache adds."""
     return _encoder.encode(reply)
 
@@ -497,10 +499,10 @@ T = TypeVar("T")
 class BackgroundQueue(Generic[T]):
     """A queue whose items a background thread passes together to ``do``."""
 
-    def __init__(self, do: Callable[[list[T]], None], name: str) -> None:
-        self._do = do
+    def __init__(self, process: Callable[[list[T]], None], name: str) -> None:
+        self._do = process
         self._queue: SimpleQueue[tuple[T, asyncio.Future[None]] | None] = SimpleQueue()
-        self.unretrieved = 0
+        self.n_unreported = 0
         """Number of failed items whose future was cancelled, so that no caller got the error."""
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
@@ -534,7 +536,7 @@ class BackgroundQueue(Generic[T]):
                     self._do([item for item, _ in added])
             except Exception as error:  # without this, the callers would wait forever
                 failure = error
-                self.unretrieved += sum(future.done() for future in futures)
+                self.n_unreported += sum(future.done() for future in futures)
             if futures:
                 with contextlib.suppress(RuntimeError):  # the loop is closed, so nothing is waiting
                     futures[0].get_loop().call_soon_threadsafe(_settle, futures, failure)

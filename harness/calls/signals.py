@@ -78,12 +78,12 @@ class Notices:
     """
 
     def __init__(self) -> None:
-        self.listen: Report = lambda _: None
+        self.on_status: Report = lambda _: None
         self.loads: dict[str, Callable[[], Load]] = {}
         self.pauses: dict[str, float] = {}
         self._now: dict[str, str] = {}
 
-    def status(self, source: str) -> Report:
+    def reporter(self, source: str) -> Report:
         """Return a function that sets the status of a source. An empty text clears it."""
 
         def report(text: str) -> None:
@@ -91,7 +91,7 @@ class Notices:
                 self._now.pop(source, None)
                 return
             self._now[source] = f"{source}: {text}" if source else text
-            self.listen(self._now[source])
+            self.on_status(self._now[source])
 
         return report
 
@@ -101,6 +101,6 @@ class Notices:
         return max([0.0, *(end - time.time() for end in list(self.pauses.values()))])
 
     @property
-    def now(self) -> list[str]:
+    def messages(self) -> list[str]:
         """The current status texts, at most one per source."""
         return list(self._now.values())

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.calls.database import NAME, Statement, Write
+from harness.calls.database import NAME_PREFIX, Statement, Write
 from harness.calls.reply_cache import Payment, ReplyCache
 from harness.records import account_of
 from harness.store.run_folder import FRESH_KEY, RunFolder, new_run_id
@@ -21,7 +21,7 @@ def name_registry(folder: RunFolder) -> str:
     A run that was renamed or started with --fresh has another account than its name's first run. If
     its folder is deleted, a new run of the name would otherwise not count what it has spent.
     """
-    return f"{NAME}{folder.first_account()}"
+    return f"{NAME_PREFIX}{folder.first_account()}"
 
 
 def file_registry(root: Path, base: str) -> str:
@@ -29,12 +29,12 @@ def file_registry(root: Path, base: str) -> str:
 
     It includes runs of variants that the file no longer has, and deleted runs.
     """
-    return f"{NAME}file {RunFolder(root, base).first_account()}"
+    return f"{NAME_PREFIX}file {RunFolder(root, base).first_account()}"
 
 
 def shards_registry(root: Path, file: str) -> str:
     """Return the registry of the base names of a file's shards."""
-    return f"{NAME}shards {RunFolder(root, file).first_account()}"
+    return f"{NAME_PREFIX}shards {RunFolder(root, file).first_account()}"
 
 
 def registered_keys(replies: ReplyCache, registry: str) -> list[str]:

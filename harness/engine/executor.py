@@ -20,7 +20,7 @@ from harness.analysis.metrics import Metrics, to_json
 from harness.analysis.run_display import recorded_display
 from harness.calls.signals import Notices, Stop
 from harness.config.run_file import RunFile
-from harness.config.settings import shown_url
+from harness.config.settings import mask_url_keys
 from harness.declarations import load_members
 from harness.engine.assessment import LongAnswerAssessor, warning_lines
 from harness.engine.call_stack import bind
@@ -102,7 +102,7 @@ async def execute(job: Job, listener: Listener | None = None) -> SessionResult:
             )
             session = await stack.enter_async_context(opening)
             if job.copies:
-                report = session.notices.status("object store")
+                report = session.notices.reporter("object store")
                 upload_session = job.copies.upload_session(job.folder, session.replies, report)
                 await stack.enter_async_context(upload_session)
             with infrequent_garbage_collection():
@@ -332,7 +332,7 @@ class _SessionWork:
         if not (judging and judging.decides):
             self.tally.record_earlier(plan.index)
         if plan.index.attempts.has_reply.any():
-            self._session.answered.any = True
+            self._session.answered.has_any = True
             self._session.earlier[self._job.model.where] = plan.first_answered_request
 
     @contextlib.contextmanager
@@ -348,7 +348,7 @@ class _SessionWork:
             yield
 
     def _report_notes(self, notes: dict[str, str], plan: RunPlan) -> None:
-        status = self._session.notices.status
+        status = self._session.notices.reporter
         for source, note in notes.items():
             status(source)(note)
         has_same_rules = self._manifest.scoring == SCORING_VERSION
@@ -363,7 +363,7 @@ class _SessionWork:
             status("model, reasoning")(reasoning_warning(plan.index, self._job.model.reasoning))
 
     def _report_problems(self, recorder: AttemptRecorder) -> None:
-        status = self._session.notices.status
+        status = self._session.notices.reporter
         for name, warning in warning_lines(recorder.score_warnings):
             status(name)(warning)
         if n_failed := self.tally.failed_judgements:
@@ -380,7 +380,7 @@ class _SessionWork:
             task=self._job.run.task.name,
             backend=model.section.backend,
             model=model.section.name,
-            endpoint=shown_url(model.backend.endpoint),
+            endpoint=mask_url_keys(model.backend.endpoint),
             simulated=self._manifest.simulated,
             version=harness.__version__,
             config=self._job.run.model_dump(mode="json"),
@@ -402,7 +402,7 @@ class _SessionWork:
             paraphraser = job.paraphraser.rewriter(bind(session, job.paraphraser.model))
         if job.user is not None:
             user = partial(job.user.turns, job.task, bind(session, job.user.model))
-        report = session.notices.status("scoring")
+        report = session.notices.reporter("scoring")
         long_answers = LongAnswerAssessor(job.task, job.run, job.settings, report)
         stack.callback(long_answers.close)
         return SampleRunner(

@@ -149,7 +149,9 @@ class Job:
         run = self.run
         base = base_name(self.folder, self.variant.name)
         shared_name = run.budget.shared
-        return BudgetTerms(run.budget_usd, shared_name, base, self.variant.run_names, run.part)
+        return BudgetTerms(
+            run.budget_usd, shared_name, base, self.variant.run_names, run.parsed_shard
+        )
 
     @property
     def instances(self) -> Iterable[Instance[Any]]:

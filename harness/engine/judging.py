@@ -314,7 +314,7 @@ class Judging:
     def _warn_of_verdictless(self, judge: str, reason: str) -> None:
         n_without = sum(n for (name, _), n in self._tally.verdictless.items() if name == judge)
         if n_without == self._tally.judgements[judge] == WARN_AFTER_JUDGEMENTS:
-            self._notices.status(f"judge {judge}")(
+            self._notices.reporter(f"judge {judge}")(
                 f"none of its first {n_without} judgements has a verdict. {reason} "
                 "Ctrl-C stops the run before the others are paid for.".lstrip()
             )
@@ -332,7 +332,7 @@ class Judging:
             restore: Whether to restore lost judgements that were drawn again, too.
         """
         for name, warning in judge_warnings(job.judges, job.instances):
-            session.notices.status(f"judge {name}")(warning)
+            session.notices.reporter(f"judge {name}")(warning)
         await self.catch_up(job.data, workers, session)
         if restore:
             await self.restore(job.data, workers, session)

@@ -13,19 +13,19 @@ from msgspec import UNSET
 
 from harness.backends import HttpBackend, OwnedServers, past_proxies
 from harness.calls.budget import reply_cost
-from harness.calls.keys import backend_key
-from harness.calls.prompt_cache import SharedBeginnings
+from harness.calls.keys import key_function
+from harness.calls.prompt_cache import SharedPrefixes
 from harness.calls.rate_limits import LIMIT_KEYS, RateLimits, Unit
 from harness.config.prices import FREE, Price, load_prices
 from harness.config.run_file import RunFile, Shard
 from harness.config.sections import (
-    VARIABLE,
+    VARIABLE_REFERENCE,
     EvaluatedModelSection,
     LimitsSection,
     ModelSection,
     SecondModelSection,
 )
-from harness.config.settings import Settings, is_set, secret, shown_url
+from harness.config.settings import Settings, is_variable_set, mask_url_keys, read_secret
 from harness.datasets.folder import DataFolder
 from harness.datasets.rows import rows
 from harness.engine.infrastructure import DeferralTerms, call_layers, cluster
@@ -59,7 +59,7 @@ MAX_WORKERS = 50_000  # a call that waits for a batch takes 3.3 KB, without its 
 class Resources:
     """Servers (stopped on exit), rate limits, prices and secrets that runs share."""
 
-    def __init__(self, settings: Settings, secret: Callable[[str], str] = secret) -> None:
+    def __init__(self, settings: Settings, secret: Callable[[str], str] = read_secret) -> None:
         self.settings = settings
         self.secret = secret
         self.prices = load_prices(settings.prices)
@@ -108,9 +108,9 @@ class Resources:
     def _new_rate_limits(self, limits_id: str, undivided: RateLimits | None) -> RateLimits:
         for layer in self.layers:
             if (shared := layer.shared_rates(limits_id)) is not None:
-                return RateLimits({}, shared=shared)
-        share = self.settings.cache_dir / "rates" / limits_id
-        return RateLimits({}, share=share, undivided=undivided)
+                return RateLimits({}, shared_rates=shared)
+        shared_path = self.settings.cache_dir / "rates" / limits_id
+        return RateLimits({}, shared_path=shared_path, parent=undivided)
 
     def __enter__(self) -> Self:
         self.servers.__enter__()
@@ -132,7 +132,7 @@ class Model:
     rates: RateLimits  # which other runs may share
     price: Price | None  # None: unknown
     where: str = "model"  # key of the section in the run file
-    beginnings: SharedBeginnings = field(default_factory=SharedBeginnings)  # of its prompts
+    prefixes: SharedPrefixes = field(default_factory=SharedPrefixes)  # of its prompts
     reasoning: Reasoning = field(default_factory=Reasoning)  # the marks around it
     evaluated: bool = True  # whether it is the run's model, and not a judge or a stage of a build
     deferral: DeferralTerms | None = None  # None: calls are made at once
@@ -162,13 +162,13 @@ class Model:
     def key(self, run_id: str) -> Callable[..., str]:
         """Return the function that computes a request's cache key, the id of its call."""
         by_instance = "by_instance" in self.backend.features or self.caching is False
-        return backend_key(
+        return key_function(
             self.section.backend,
             self.backend,
             by_instance=by_instance,
             version=self.section.version,
-            run=run_id if self.backend.cacheable and self.caching != "shared" else "",
-            part=self._options_hash(),
+            run_id=run_id if self.backend.cacheable and self.caching != "shared" else "",
+            key_part=self._options_hash(),
         )
 
     def _options_hash(self) -> str:
@@ -296,10 +296,10 @@ class ModelBuilder:
         resources = self.resources
         whole_limits = self._model_limits(section)
         limits = self._shard_limits(whole_limits)
-        beginnings = SharedBeginnings()
+        beginnings = SharedPrefixes()
         provider_keys: list[str] = []
 
-        def read_secret(variable: str) -> str:
+        def record_secret(variable: str) -> str:
             provider_keys.append(resources.secret(variable))
             return provider_keys[-1]
 
@@ -412,11 +412,13 @@ class ModelBuilder:
         parts: dict[str, int] = {}
         for key in LIMIT_KEYS.values():
             limit = getattr(limits, key)
-            if limit and limit < self.shard.of:
-                problem = f"limits.{key} is {limit:,}, which {self.shard.of:,} shards cannot share."
+            if limit and limit < self.shard.n_shards:
+                problem = (
+                    f"limits.{key} is {limit:,}, which {self.shard.n_shards:,} shards cannot share."
+                )
                 raise ConfigError(problem, "Raise it, or use fewer shards.")
             if limit:
-                parts[key] = self.shard.part(limit)
+                parts[key] = self.shard.share_of(limit)
         return limits.model_copy(update=parts)
 
 
@@ -434,10 +436,10 @@ def _add_headers(
     secrets: dict[str, str] = {}
     expanded: dict[str, str] = {}
     for key, text in headers.items():
-        for variable in VARIABLE.findall(text):
+        for variable in VARIABLE_REFERENCE.findall(text):
             if variable not in secrets:
                 secrets[variable] = read_secret(variable)
-        expanded[key] = VARIABLE.sub(lambda match: secrets[match[1]], text)
+        expanded[key] = VARIABLE_REFERENCE.sub(lambda match: secrets[match[1]], text)
     backend.client.add_headers(expanded, secrets.values())
 
 
@@ -481,12 +483,12 @@ def ignored_url_warnings(models: Iterable[Model]) -> Iterator[str]:
         variable = model.backend.url_variable
         options = model.section.options
         has_default_url = model.host == "api.anthropic.com" or not options.get("base_url")
-        if has_default_url and is_set(variable) and not options.get("preset"):
+        if has_default_url and is_variable_set(variable) and not options.get("preset"):
             remedy = f"set {model.where}.base_url."
             if model.where == "model":
                 remedy = f"-o model.base_url=${variable}"
             problem = f"{variable} is not used: {model.section.name} is called at"
-            yield f"{problem} {shown_url(model.backend.endpoint)}. To use it: {remedy}"
+            yield f"{problem} {mask_url_keys(model.backend.endpoint)}. To use it: {remedy}"
 
 
 def apply_limits(models: Sequence[Model]) -> None:
@@ -494,9 +496,9 @@ def apply_limits(models: Sequence[Model]) -> None:
     for model in models:
         sharers = [sharer for sharer in models if sharer.rates is model.rates]
         model.rates.set_limits(_lowest_limits(sharer.limits for sharer in sharers))
-        if model.rates.undivided is not None:
+        if model.rates.parent is not None:
             undivided = (sharer.whole_limits or sharer.limits for sharer in sharers)
-            model.rates.undivided.set_limits(_lowest_limits(undivided))
+            model.rates.parent.set_limits(_lowest_limits(undivided))
 
 
 def _lowest_limits(sections: Iterable[LimitsSection]) -> dict[Unit, int]:

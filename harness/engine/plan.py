@@ -18,7 +18,7 @@ from msgspec import convert, structs
 
 from harness.calls.keys import provider_seed
 from harness.config.run_file import RunFile, Shard
-from harness.config.sections import MOST, MOST_ROUNDS
+from harness.config.sections import MAX_COUNT, MAX_ROUNDS
 from harness.engine.assessment import FINAL_OUTCOMES, UNANSWERED
 from harness.engine.progress import NO_VERDICTS, Verdicts
 from harness.engine.turns import max_turns, user_role
@@ -147,7 +147,7 @@ class ShardInstances:
 
     def _is_in_shard(self, instance: Instance[Any]) -> bool:
         prompt = prompt_hash(self._task, instance)
-        return int(prompt, 16) % self._shard.of == self._shard.number - 1
+        return int(prompt, 16) % self._shard.n_shards == self._shard.number - 1
 
 
 def prompt_hash(task: Task[Any], instance: Instance[Any]) -> str:
@@ -162,11 +162,15 @@ def run_instances(run: RunFile, data: CachedInstances) -> Iterable[Instance[Any]
     """
     limit = run.limit
     if limit is None and run.budget.usd is not None:
-        limit = MOST
+        limit = MAX_COUNT
     instances: Iterable[Instance[Any]] = data
     if limit is not None:
         instances = LimitedInstances(data, limit, run.seed)
-    return instances if run.part is None else ShardInstances(instances, data.task, run.part)
+    return (
+        instances
+        if run.parsed_shard is None
+        else ShardInstances(instances, data.task, run.parsed_shard)
+    )
 
 
 class UnfinishedSample(NamedTuple):
@@ -331,9 +335,9 @@ class RunPlan:
             ConfigError: If there are too many, or the run cannot have conversations.
         """
         turns = max_turns(self.task, instance)
-        if turns > MOST_ROUNDS:
+        if turns > MAX_ROUNDS:
             problem = f"{instance.id!r:.60} has {turns:,} turns."
-            raise ConfigError(problem, f"Give it at most {MOST_ROUNDS:,}.")
+            raise ConfigError(problem, f"Give it at most {MAX_ROUNDS:,}.")
         if turns > 1:
             self._check_conversation(instance)
         return turns
@@ -350,7 +354,7 @@ class RunPlan:
             raise ConfigError(problem, "Set rounds.max to 1, or give each row one turn.")
         if run.task.shots.n:
             raise ConfigError(f"{conversation}, which takes no shots.", "Remove task.shots.")
-        run.refuse_tools(conversation)
+        run.check_no_tools(conversation)
         if run.polish is not None:
             raise ConfigError(f"{conversation}, which is not paraphrased.", "Remove polish.")
         if "conversation" not in self.features:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from harness.analysis.metrics import PASS_RATE
 from harness.config.run_file import RunFile, flatten
-from harness.config.sections import of_k
+from harness.config.sections import split_k
 from harness.config.settings import Settings
 from harness.declarations import declared_members
 from harness.engine import models
@@ -96,7 +96,13 @@ def prepare(
     task = build_task(run, settings)
     data = CachedInstances(task)
     builder = models.ModelBuilder(
-        resources, run.limits, folder.servers, task, run_instances(run, data), run.folder, run.part
+        resources,
+        run.limits,
+        folder.servers,
+        task,
+        run_instances(run, data),
+        run.folder,
+        run.parsed_shard,
     )
     run, model = _set_on_error(run, builder.build(run.model), folder)
     paraphraser: ParaphrasingModel | None = None
@@ -358,7 +364,7 @@ def check_measure(run: RunFile, task: Task[Any]) -> None:
     if measure is None:
         return
     if "@" in measure or "^" in measure:
-        if not 0 < of_k(measure)[1] <= run.samples:
+        if not 0 < split_k(measure)[1] <= run.samples:
             problem = f"measure: {measure!r:.60} is not one of {run.samples:,} samples."
             raise ConfigError(problem, "Write pass@K, pass^K or any@K, with K up to samples.")
         return

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from harness.backends.openai import PRESETS
-from harness.calls.database import PRUNED, ReplyRow, Write
-from harness.calls.reply_cache import ReplyCache, encoded
+from harness.calls.database import PRUNED_ACCOUNT, ReplyRow, Write
+from harness.calls.reply_cache import ReplyCache, encode_reply
 from harness.calls.signals import Report
 from harness.config.sections import ModelSection
 from harness.config.settings import Settings
@@ -53,7 +53,7 @@ def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCach
     for layer in call_layers(settings):
         if (replies := layer.open_cache(path, notice, restore)) is not None:
             return replies
-    return ReplyCache(path, notice=notice, restore=restore)
+    return ReplyCache(path, notify=notice, restore=restore)
 
 
 def recorded_replies(runs_dir: Path) -> Iterator[ReplyRow]:
@@ -115,7 +115,7 @@ def _replies_of(folder: RunFolder) -> Iterator[ReplyRow]:
             attempt = decoder.decode(text)
             key = bytes.fromhex(attempt.call_id or "")
             reply = _reply(attempt)
-            content = b"" if reply is None else encoded(reply)
+            content = b"" if reply is None else encode_reply(reply)
         except (msgspec.MsgspecError, DataInvalid, ValueError, OverflowError):
             continue
         model = attempt.request.get("model")
@@ -157,7 +157,9 @@ async def save_replies(replies: ReplyCache, folder: RunFolder, call_ids: Collect
     missing = _missing(replies, [bytes.fromhex(name) for name in call_ids])
     if not missing:
         return 0
-    [(pruned_at,)] = replies.read("SELECT total(created) FROM payments WHERE run = ?", [PRUNED])
+    [(pruned_at,)] = replies.read(
+        "SELECT total(created) FROM payments WHERE run = ?", [PRUNED_ACCOUNT]
+    )
     writes: list[asyncio.Future[None]] = []
     if folder.was_made_here():
         for row in _replies_of(folder):

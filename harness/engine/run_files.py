@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.config import shipped
-from harness.config.loading import expand, parse_override
+from harness.config.loading import expand_variants, parse_override
 from harness.config.run_file import RunFile, flatten, is_below
 from harness.config.settings import Settings
-from harness.config.yaml_text import read
+from harness.config.yaml_text import read_mapping
 from harness.datasets.folder import DataFolder
 from harness.datasets.rows import differing_rows, items
 from harness.engine.inline_rows import inline_rows_path, write_rows
@@ -113,12 +113,12 @@ def read_runs(
     row_overrides = [text for text in overrides if text.startswith("task.rows=")]
     changes += [text for text in overrides if text not in row_overrides]
     values = {**_to_plain(dict(map(parse_override, row_overrides)), functions), **values}
-    return base, expand(tree, where, changes, values, _model_section)
+    return base, expand_variants(tree, where, changes, values, _model_section)
 
 
 def _read_tree(path: Path, functions: Functions, *, is_shipped: bool) -> dict[str, Any]:
     """Read a run file, with the paths in it relative to its folder unless it is a shipped file."""
-    tree = read(path)
+    tree = read_mapping(path)
     if in_run_folder(path):
         report_executions()
         tree = set_rows_path(tree, path.parent.absolute())

@@ -16,9 +16,9 @@ from uuid import uuid4
 
 from harness.calls.backend_layers import ModelAnswers
 from harness.calls.budget import Budget
-from harness.calls.calls import Calls, Unused
+from harness.calls.calls import Calls, UnusedReplies
 from harness.calls.concurrency import ConcurrencyLimiter
-from harness.calls.database import SESSION, Write
+from harness.calls.database import SESSION_PREFIX, Write
 from harness.calls.reply_cache import Payment, ReplyCache, payment_row
 from harness.calls.signals import Notices, Stop, Stopping
 from harness.config.run_file import Shard
@@ -78,7 +78,7 @@ class Session:
     notices: Notices
     replies: ReplyCache | None = None  # None: no backend is cacheable
     budget: Budget | None = None  # None: no backend is cacheable, or no cap is set
-    unused: Unused | None = None  # None: no backend is cacheable
+    unused: UnusedReplies | None = None  # None: no backend is cacheable
     first: bool = False  # whether the session is of a run without any attempt
     answered: ModelAnswers = field(default_factory=ModelAnswers)  # by the evaluated model
     layers: Sequence[CallLayer] = ()  # of plug-ins
@@ -143,7 +143,7 @@ class Session:
     @property
     def early_ending(self) -> Literal["budget", "interrupted"]:
         """How the session ended, if it left work unfinished."""
-        return "budget" if self.budget is not None and self.budget.ended else "interrupted"
+        return "budget" if self.budget is not None and self.budget.is_exhausted else "interrupted"
 
 
 async def _has_reply(replies: ReplyCache, key: str) -> bool:
@@ -197,7 +197,7 @@ async def open_session(
     """
     first = folder is not None and not folder.has_attempts()
     session = Session(run_id, Stop(), Notices(), first=first)
-    status = session.notices.status
+    status = session.notices.reporter
     async with contextlib.AsyncExitStack() as stack:
         if folder is not None:
             stack.enter_context(folder.lock())
@@ -229,13 +229,13 @@ async def open_session(
 async def _attach_cache(
     session: Session, replies: ReplyCache, folder: RunFolder | None, file_base: str
 ) -> None:
-    replies.check_room()
+    replies.check_disk_space()
     used_calls = None
     if folder is not None:
         session.run_id = await adopt_account(replies, folder, session.run_id, file_base)
         used_calls = partial(_used_calls, folder)
     session.replies = replies
-    session.unused = Unused(replies, {session.run_id, *session.merged_ids}, used_calls)
+    session.unused = UnusedReplies(replies, {session.run_id, *session.merged_ids}, used_calls)
 
 
 async def _open_budget(
@@ -286,7 +286,7 @@ def preserve_payments(folder: RunFolder, settings: Settings, *, replies: bool = 
         restore = partial(recorded_replies, settings.runs_dir)
         path = replies_path(settings)
         make_folder(path.parent)
-        with ReplyCache(path, notice=logger.warning, restore=restore) as cache:
+        with ReplyCache(path, notify=logger.warning, restore=restore) as cache:
             if folder.spending.exists():
                 await adopt_account(cache, folder, run_id, base_name(folder))
             session = Session(run_id, Stop(), Notices())
@@ -345,7 +345,7 @@ async def _find_sharers(
         accounts.pop(session.account, None)
     for account in same_shard:
         other_shards.pop(account, None)
-    n_shards = 1 if terms.shard is None else terms.shard.of
+    n_shards = 1 if terms.shard is None else terms.shard.n_shards
     return _BudgetSharers(same_shard, other_shards, n_shards)
 
 
@@ -399,7 +399,7 @@ async def _build_budget(
     async def record(more: float, max_usd: float) -> None:
         # A killed run's calls in flight then count as paid, even if the cache or the folder is
         # deleted.
-        await replies.charge(SESSION + payer.encode(), Payment(account, more))
+        await replies.charge(SESSION_PREFIX + payer.encode(), Payment(account, more))
         if folder is not None:
             await asyncio.to_thread(folder.write_spending, payer, max_usd)
 
@@ -407,13 +407,13 @@ async def _build_budget(
         usd,
         run_paid.usd + spent_by_others,
         session.stop,
-        unsure=min(unsure, run_paid.usd + spent_by_others),
-        shared=spent_by_others,
-        record=record,
-        status=session.notices.status("budget"),
+        unsure_usd=min(unsure, run_paid.usd + spent_by_others),
+        spent_by_others=spent_by_others,
+        save=record,
+        status=session.notices.reporter("budget"),
     )
     for key, max_usd in session.reserved_usd(account).items():
-        budget.hold(key, max_usd)
+        budget.reserve_batched(key, max_usd)
     return budget
 
 
@@ -435,14 +435,14 @@ async def _join_budget(
         usd,
         max(0.0, spent.by_run - reserved_usd) + spent.by_others,
         session.stop,
-        unsure=max(0.0, spent.unsure - reserved_usd),
-        shared=spent.by_others,
-        sharing=shared,
-        status=session.notices.status("budget"),
+        unsure_usd=max(0.0, spent.unsure - reserved_usd),
+        spent_by_others=spent.by_others,
+        shared_budget=shared,
+        status=session.notices.reporter("budget"),
     )
     for key, max_usd in reserved_by_call.items():
-        budget.hold(key, max_usd)
-    shared.start(session.notices.status(""))
+        budget.reserve_batched(key, max_usd)
+    shared.start(session.notices.reporter(""))
     return budget
 
 
@@ -454,13 +454,13 @@ def _warn_of_unknown(session: Session) -> None:
             remedy = ""
             if where == "model" and short_reason == reason:
                 remedy = f" To ask again: --retry {reason}."
-            session.notices.status(f"{where}, finish reason {short_reason!r}")(
+            session.notices.reporter(f"{where}, finish reason {short_reason!r}")(
                 f"not known, and given for {count_of(count, 'answer')}, which count as "
                 f"complete: check whether they are.{remedy}"
             )
     for where, mark_counts in session.unknown_marks.items():
         for warning in mark_warnings(mark_counts, where):
-            session.notices.status(f"{where}, reasoning")(warning)
+            session.notices.reporter(f"{where}, reasoning")(warning)
 
 
 async def _close_deferred(layers: Sequence[DeferredCalls]) -> None:
@@ -523,7 +523,7 @@ class _RunPayments:
         manifest = {} if folder is None else folder.read_manifest()
         shards = [account_of(run_id) for run_id in manifest.get("merged_ids", ())]
         paid_by_shards = [await self.add(shard) for shard in shards]
-        booked = self._replies.booked(account)
+        booked = self._replies.payments_of(account)
         recorded: dict[bytes, float] = {}
         if folder is not None:
             counted = set[bytes]().union(*(self._keys[shard] for shard in shards))
@@ -536,7 +536,7 @@ class _RunPayments:
             await self._book(account, unbooked)
         spending = Spending() if folder is None else folder.read_spending()
         lost = spending.usd - spent - fsum(self._usd.get(shard, 0.0) for shard in shards)
-        if lost > 0 and (key := SESSION + spending.session.encode()) not in booked:
+        if lost > 0 and (key := SESSION_PREFIX + spending.session.encode()) not in booked:
             await self._replies.charge(key, Payment(account, lost))
             spent += lost
             unsure += lost

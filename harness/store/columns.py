@@ -19,8 +19,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.config.run_file import MOST_SAMPLES
-from harness.config.sections import MOST_ROUNDS
+from harness.config.run_file import MAX_SAMPLES
+from harness.config.sections import MAX_ROUNDS
 from harness.records import LARGEST, OUTCOMES, WITHOUT_REPLY, Outcome
 
 Ints = NDArray[np.int32]
@@ -170,8 +170,8 @@ class LineKey(msgspec.Struct, gc=False):
 
     v: int
     instance: str
-    sample: Annotated[int, msgspec.Meta(ge=0, lt=MOST_SAMPLES)]
-    round: Annotated[int, msgspec.Meta(ge=1, le=MOST_ROUNDS)]
+    sample: Annotated[int, msgspec.Meta(ge=0, lt=MAX_SAMPLES)]
+    round: Annotated[int, msgspec.Meta(ge=1, le=MAX_ROUNDS)]
 
 
 class ScoreValue(msgspec.Struct, gc=False):

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from harness.config.yaml_text import read
+from harness.config.yaml_text import read_mapping
 from harness.errors import StoreFailed
 from harness.records import SCHEMA_VERSION, Attempt, Outcome, Score, Usage, encodable, verdict
 from harness.store.file_states import (
@@ -203,7 +203,7 @@ def run_file_judges(folder: Path) -> tuple[str, ...]:
 def _run_file_judges(path: Path, _size: int, _modified_ns: int) -> tuple[str, ...]:
     if all(line in read_file(path) for line in (b"\njudges: []\n", b"\npanels: []\n")):
         return ()  # parsing takes 20 ms
-    tree = read(path)
+    tree = read_mapping(path)
     names = []
     for section in [*(tree.get("judges") or ()), *(tree.get("panels") or ())]:
         if isinstance(section, dict):

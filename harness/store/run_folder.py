@@ -18,11 +18,11 @@ import msgspec
 import yaml
 from filelock import FileLock, Timeout
 
-from harness.config.identity import conflicts, value
+from harness.config.identity import conflicting_keys, key_value
 from harness.config.prices import Price
 from harness.config.run_file import RunFile, check_name
-from harness.config.validation import validated
-from harness.config.yaml_text import read
+from harness.config.validation import validate
+from harness.config.yaml_text import read_mapping
 from harness.errors import ConfigError, RunConflict, StoreFailed, option
 from harness.execution import ExecutionRefused, executing
 from harness.plugin_loader import CODE, without_removed
@@ -203,7 +203,7 @@ class RunFolder:
         self._check_no_links(self.config.name, ROWS)
         if not self.config.exists() and self.attempts.exists():
             raise StoreFailed(*missing_config_problem(self.config))
-        tree = read(self.config)
+        tree = read_mapping(self.config)
         if isinstance(task := tree.get("task"), dict):
             tree["task"] = without_removed(task)
         if isinstance(judges := tree.get("judges"), list):
@@ -216,7 +216,7 @@ class RunFolder:
                 del model["cache"]
             if not isinstance(model.get("version", ""), str):
                 del model["version"]
-        return validated(RunFile, set_rows_path(tree, self.path), str(self.config))
+        return validate(RunFile, set_rows_path(tree, self.path), str(self.config))
 
     def remove(self) -> None:
         """Delete the run's folder, or only the link if it is one."""
@@ -277,7 +277,7 @@ class RunFolder:
             old = resolve(old)
         changed = {name: now for name, now in fingerprint.items() if before.get(name, now) != now}
         return Differences(
-            {key: (value(old, key), value(run, key)) for key in conflicts(old, run)},
+            {key: (key_value(old, key), key_value(run, key)) for key in conflicting_keys(old, run)},
             {name: (before[name], now) for name, now in changed.items()},
         )
 
@@ -419,7 +419,7 @@ def read_prices(folder: Path) -> dict[str, Price]:
     """Return the prices recorded in a run's folder (if any), by the key of the model's section."""
     path = folder / PRICES
     sections = read_json(path, dict[str, Any], "Remove it and run again.")
-    return {key: validated(Price, section, str(path)) for key, section in sections.items()}
+    return {key: validate(Price, section, str(path)) for key, section in sections.items()}
 
 
 def _check_version(path: Path, version: int, newest: int) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from harness.config.run_file import Shard, shard_of
+from harness.config.run_file import Shard, parse_shard
 from harness.errors import ConfigError, DataMissing, StoreFailed, nearest
 from harness.store.files import RUN_FILES, make_folder, write_json
 from harness.store.json_lines import convert_read_errors
@@ -126,7 +126,7 @@ def runs_of_file(root: Path, base: str) -> dict[str, RunFolder]:
 
 def shard_base_name(base: str, shard: Shard) -> str:
     """Return the base name of a shard's runs: ``BASE-3of16``."""
-    return f"{base}-{shard.number}of{shard.of}"
+    return f"{base}-{shard.number}of{shard.n_shards}"
 
 
 def runs_of_shards(root: Path, base: str) -> dict[str, list[RunFolder]]:
@@ -139,7 +139,7 @@ def runs_of_shards(root: Path, base: str) -> dict[str, list[RunFolder]]:
             recorded = manifest.get(SHARD_KEY)
             if manifest and SHARD_KEY not in manifest:  # an earlier version
                 recorded = run.read_config().shard
-            part = shard_of(recorded)
+            part = parse_shard(recorded)
             if part and match[1] == shard_base_name(base, part) and base_name(run) == match[1]:
                 runs.setdefault(match[1], []).append(run)
     return runs

@@ -91,7 +91,7 @@ async def test_an_unknown_finish_reason_is_reported(
     session = Session(tmp_path)
     model = {"backend": "ending", "name": "m"}
     await session.run(task=task, model=model, rounds={"max": 1}, samples=1)
-    [notice] = [text for text in session.notices.now if "finish reason" in text]
+    [notice] = [text for text in session.notices.messages if "finish reason" in text]
     assert ("--retry weather" in notice) == (reason == "weather")
     assert f"model, finish reason {shown}: not known, and given for 2 answers" in notice
     assert len(notice) < 300
@@ -108,5 +108,5 @@ async def test_a_judges_unknown_finish_reason_is_reported(tmp_path: Path) -> Non
     judge = {"name": "yes_no", "votes": 1, "model": {"backend": "judging", "name": "m"}}
     session = Session(tmp_path)
     await session.run(task=task, rounds={"max": 1}, samples=1, judges=[judge])
-    [notice] = [text for text in session.notices.now if "finish reason" in text]
+    [notice] = [text for text in session.notices.messages if "finish reason" in text]
     assert notice.startswith("judges.yes_no.model, finish reason 'weather': not known")

@@ -465,9 +465,9 @@ async def test_a_judge_without_any_verdict_is_reported_during_the_run(
                 outcome="ok", started_at=0.0, ended_at=0.0, text="0",
             )  # fmt: skip
             judging.record((await judging.judge(Instance("sum/0", 0), attempt)).new)
-            assert bool(notices.now) == (warned and sample >= 19)
+            assert bool(notices.messages) == (warned and sample >= 19)
     if warned:
-        (notice,) = notices.now
+        (notice,) = notices.messages
         assert notice.startswith("judge one: none of its first 20 judgements has a verdict. ['?']")
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from harness.analysis.identical_samples import IDENTICAL_SAMPLES, identical_samples
 from harness.analysis.metrics import PASS_RATE, Metrics
-from harness.config.identity import NAMED
-from harness.config.sections import of_k
+from harness.config.identity import NAMED_LISTS
+from harness.config.sections import split_k
 from harness.errors import RunConflict, option
 from harness.plugins.comparisons.comparable import (
     DOCUMENTS,
@@ -210,7 +210,7 @@ def unequal_tries(runs: Sequence[Variant], round_: int | None = None) -> Iterato
         return
     retried: dict[str, int] = {}  # tries of the runs measured by their best sample
     for run in runs:
-        form, k = of_k(run.score)
+        form, k = split_k(run.score)
         if k > 1 and form in BEST_OF and rounds[run.name] == 1:
             retried[run.name] = k
         samples = run.settings.get("samples") or 1
@@ -223,7 +223,7 @@ def unequal_tries(runs: Sequence[Variant], round_: int | None = None) -> Iterato
                 f"measure: pass@{samples} for {run.name} and run it again, which repeats no call."
             )
     for run in several:
-        form, k = of_k(run.score)
+        form, k = split_k(run.score)
         tries = rounds[run.name] * (k if form in BEST_OF else 1)
         unequal_runs = [f"{k:,} in {name} (pass@{k})" for name, k in retried.items() if k != tries]
         if unequal_runs:
@@ -237,7 +237,7 @@ def unequal_tries(runs: Sequence[Variant], round_: int | None = None) -> Iterato
 def repeated_samples(runs: Sequence[Variant]) -> Iterator[str]:
     """Yield a sentence for each run that is measured over samples with (nearly) all equal texts."""
     for run in runs:
-        if run.attempts is None or run.metrics.simulated or of_k(run.score)[1] < 2:
+        if run.attempts is None or run.metrics.simulated or split_k(run.score)[1] < 2:
             continue
         if sentence := identical_samples(AttemptIndex(run.attempts, judges=False)):
             yield sentence.replace(":", f" in {run.name}:", 1)
@@ -247,7 +247,7 @@ def unlike_verdicts(baseline: Variant, variant: Variant) -> list[str]:
     """Return the differing checks, judges and settings, of those that decide what passes."""
     deciding = {*baseline.deciding, *variant.deciding}
     keys = baseline.settings.keys() & variant.settings.keys() & {*OF_VERDICTS}
-    for kind in NAMED:
+    for kind in NAMED_LISTS:
         keys |= {f"{kind}.{name}" for name in deciding}
     names = keys & {*changed(baseline, variant)}
     inputs = unequal_keys(baseline.fingerprint, variant.fingerprint)

@@ -25,11 +25,17 @@ from rich.text import Text
 import harness
 from harness.backends._http import certificates
 from harness.backends.openai import PRESETS
-from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
+from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system_type
 from harness.cli.options import JsonFormat
 from harness.cli.verbs import all_verbs, load_verb
-from harness.config.loading import load
-from harness.config.settings import Settings, check_network, cloud_credentials, key_state, secret
+from harness.config.loading import load_variants
+from harness.config.settings import (
+    Settings,
+    check_network,
+    cloud_credentials,
+    describe_key,
+    read_secret,
+)
 from harness.declarations import (
     DISTRIBUTION,
     Declaration,
@@ -70,7 +76,7 @@ def doctor(
         raise ConfigError("A run file is checked only against a cluster.", "Add --cluster.")
     settings = Settings()
     variables = {preset.key for preset in PRESETS.values() if preset.key} | {anthropic.KEY}
-    keys = {key: key_state(key) for key in sorted(variables)}
+    keys = {key: describe_key(key) for key in sorted(variables)}
     sections = {
         "Installed": [*_packages(), *_declared("Installed")],
         "Plug-ins": list(_plugins()),
@@ -121,7 +127,7 @@ def _rendered(sections: Mapping[str, Sequence[Finding]]) -> RenderableType:
 
 
 def _clusters(file: Path | None) -> Iterator[Finding]:
-    runs = [] if file is None else load(file).values()
+    runs = [] if file is None else load_variants(file).values()
     models = [(run.model, run.polish, *(j.model for j in run.judges)) for run in runs]
     sections = [section for several in models for section in several if section is not None]
     placed = {
@@ -243,7 +249,7 @@ def _folder(name: str, path: Path, otherwise: CheckupState) -> Finding:
     except OSError as error:
         remedy = f"Fix its permissions, or set HARNESS_{name.upper()}_DIR to another folder."
         return Finding(otherwise, name, f"{path}: cannot be written: {error.strerror}", remedy)
-    kind = file_system(there)
+    kind = file_system_type(there)
     facts = [kind, f"{free} free", "" if there == path.absolute() else "will be created"]
     if name == "cache":
         slow = "safe mode: slower, because it is a network file system"
@@ -295,10 +301,10 @@ def _endpoints(keys: Mapping[str, str]) -> Iterator[Endpoint]:
         if preset.url and preset.key is None:
             yield Endpoint(name, f"{preset.url}/models")
         elif preset.url and preset.key and keys[preset.key] == "is set":
-            headers = {"authorization": f"Bearer {secret(preset.key)}"}
+            headers = {"authorization": f"Bearer {read_secret(preset.key)}"}
             yield Endpoint(name, f"{preset.url}/models", preset.key, headers)
     if keys[anthropic.KEY] == "is set":  # every version lists the models
-        headers = {"x-api-key": secret(anthropic.KEY), "anthropic-version": "2023-06-01"}
+        headers = {"x-api-key": read_secret(anthropic.KEY), "anthropic-version": "2023-06-01"}
         yield Endpoint("anthropic", f"{anthropic.URL}/v1/models", anthropic.KEY, headers)
 
 

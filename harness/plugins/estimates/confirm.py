@@ -13,7 +13,7 @@ from rich.text import Text
 from harness.analysis.metrics import unanswerable
 from harness.cli.options import agreed
 from harness.config.prices import FREE
-from harness.config.settings import Settings, shown_url
+from harness.config.settings import Settings, mask_url_keys
 from harness.engine.job import Job
 from harness.engine.judges import JudgeModel, judge_warnings
 from harness.engine.models import Model
@@ -277,7 +277,7 @@ def _totals(jobs: Sequence[Job], plans: Sequence[DryRun]) -> dict[str, str]:
 def _rows(job: Job, plan: DryRun) -> dict[str, str]:
     run = job.run
     answers = plan.model
-    url = shown_url(job.model.backend.endpoint)
+    url = mask_url_keys(job.model.backend.endpoint)
     played = plan.user.calls if plan.user else EstimateRange()
     instances = f"{plan.instances:,}"
     if run.limit is not None and plan.instances < run.limit and run.shard is None:
@@ -298,7 +298,7 @@ def _rows(job: Job, plan: DryRun) -> dict[str, str]:
         rows["shots"] = f"{run.task.shots.n:,} before each prompt"
         if lacking := job.shots.lacking:
             rows["shots"] += f"; fewer for {lacking:,} instances, which lack suitable ones"
-    if run.part is not None:
+    if run.parsed_shard is not None:
         parts = ["instances"]
         if not run.budget.shared:
             parts.append("budget")

@@ -14,10 +14,10 @@ from pydantic import BaseModel
 
 from harness.analysis.metrics import Metrics, to_json
 from harness.analysis.summary import measure
-from harness.config.identity import judge_conflicts
+from harness.config.identity import conflicting_judge_keys
 from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
-from harness.config.validation import validated
+from harness.config.validation import validate
 from harness.engine.assessment import judged_outcomes
 from harness.engine.call_stack import bind
 from harness.engine.judges import JudgeModel, Judges, build_judge, check_panels, judge_warnings
@@ -161,7 +161,7 @@ def registered_section(folder: RunFolder, name: str) -> JudgeSection | PanelSect
 def _registered(folder: RunFolder, judge: RegisteredJudge, section: type[S]) -> S:
     path = folder.path / JUDGES
     section_without_removed = without_removed(judge.section)
-    return validated(
+    return validate(
         section, section_without_removed, str(path), "Remove it, then run or judge again."
     )
 
@@ -195,7 +195,7 @@ def prepare_judge(
         if before.members:
             raise RunConflict(f"{section.as_!r} is a panel of the run {folder.name!r}.", RENAME)
         old = resolve_judge_defaults(_registered(folder, before, JudgeSection))
-        differing += judge_conflicts(old, section)
+        differing += conflicting_judge_keys(old, section)
     builder = ModelBuilder(resources, run.limits, folder.servers, task, data, run.folder)
     judge = build_judge(section, run.task.name, task, builder)
     if before is not None and before.fingerprint:
@@ -213,7 +213,9 @@ def prepare_judge(
             "Simulated scores must not mix with real answers: give the judge a model.",
         )
     if usd is None:
-        budget = BudgetTerms(run.budget_usd, run.budget.shared, base_name(folder), shard=run.part)
+        budget = BudgetTerms(
+            run.budget_usd, run.budget.shared, base_name(folder), shard=run.parsed_shard
+        )
     else:
         budget = BudgetTerms(usd)
     if budget.usd is not None:

@@ -12,11 +12,11 @@ from harness.analysis.self_preference import notes
 from harness.cli.options import RUN, By, JsonFormat, Runs, check_picture, outcomes
 from harness.cli.run import attended, early_end, say_verdictless
 from harness.cli.verbs import VerbGroup, run_names
-from harness.config.loading import refuse_secrets
+from harness.config.loading import check_no_secrets
 from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
-from harness.config.validation import validated
-from harness.config.yaml_text import read
+from harness.config.validation import validate as validate_section
+from harness.config.yaml_text import read_mapping
 from harness.engine.judges import prompt_data_sets
 from harness.engine.run_files import find_named_run, find_named_runs
 from harness.errors import ConfigError, RunConflict, StoreFailed, nearest
@@ -129,9 +129,9 @@ def _judge_section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection
             problem = f"The run {folder.name!r} has no judge {judge!r}."
             raise ConfigError(problem, "Name its file (….yaml).")
         return registered
-    tree = read(path, "judge", FORM)
-    refuse_secrets(tree, str(path))
-    return validated(later_judge.section_type(tree), tree, str(path), FORM)
+    tree = read_mapping(path, "judge", FORM)
+    check_no_secrets(tree, str(path))
+    return validate_section(later_judge.section_type(tree), tree, str(path), FORM)
 
 
 LABELS = (".jsonl", ".json")

@@ -160,7 +160,7 @@ def build_user(section: UserSection, builder: ModelBuilder, seed: int | None) ->
 
 def _prompt(name: str, builder: ModelBuilder) -> Template:
     if "/" in name or name.endswith(ENDING):
-        data = DataFolder(builder.resources.settings.data_dir, builder.beside)
+        data = DataFolder(builder.resources.settings.data_dir, builder.run_file_folder)
         return read_file(Path(data.own(name)), "user.prompt")
     names = [path.removeprefix("user/") for path in named("user")]
     if name in names:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from harness.analysis.breakdown import is_share, scored
 from harness.analysis.metrics import PASS_RATE, Metrics, from_json
 from harness.analysis.summary import measure
-from harness.config.settings import without_secrets
+from harness.config.settings import mask_secrets
 from harness.declarations import DISTRIBUTION, PluginMember, declared_members, described
 from harness.errors import HarnessError
 from harness.plugins.comparisons.comparable import (
@@ -123,7 +123,7 @@ class IsolatedSection(ReportSection):
             return function()
         except Exception as error:  # a third party's code may raise anything
             if not self.problem:  # pages are shared, and an exception may quote a key
-                self.problem = f"{self._where} failed ({without_secrets(described(error))})."
+                self.problem = f"{self._where} failed ({mask_secrets(described(error))})."
             return default
 
     def tables(self, run: str) -> Iterator[Table | Note]:

@@ -16,7 +16,7 @@ import harness
 from harness.cli.options import Format, Overrides
 from harness.cli.run import attended, early_end
 from harness.config import shipped
-from harness.config.loading import load
+from harness.config.loading import load_variants
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.changes import OWN_ABBREVIATIONS
@@ -134,7 +134,7 @@ def _jobs(
     fetch: Fetch | None,
 ) -> dict[str, Job]:
     """Prepare a file's runs, named with ``key`` in the result and with ``base`` on disk."""
-    runs = load(shipped.find(file), overrides)
+    runs = load_variants(shipped.find(file), overrides)
     keys = {override.partition("=")[0].strip() for override in overrides}
     for option in keys & {"task.rows", "task.path"}:
         if any(run.task.name != "jsonl" for run in runs.values()):

@@ -17,7 +17,7 @@ import typer
 from harness.analysis.metrics import to_json
 from harness.analysis.summary import measure
 from harness.cli.manage import run_metrics
-from harness.config.identity import conflicts
+from harness.config.identity import conflicting_keys
 from harness.config.run_file import Shard
 from harness.config.settings import Settings
 from harness.engine.resolving import build_task
@@ -80,14 +80,14 @@ def find_shards(root: Path, base: str) -> Mapping[str, Shards]:
             manifest = folder.read_manifest()
             if latest_session_start(manifest) >= latest_session_start(last):
                 last = manifest
-            if part := folder.read_config().part:
+            if part := folder.read_config().parsed_shard:
                 variants.setdefault(manifest.get("variant") or "", {})[part] = folder
     if not variants:
         problem = f"There are no shards of {base!r} in {root}."
         remedy = f"Start each with --shard NUMBER/COUNT: its run is named {base}-NUMBERofCOUNT."
         raise DataMissing(problem, remedy)
     for variant, shards in variants.items():
-        counts = {part.of for part in shards}
+        counts = {part.n_shards for part in shards}
         count = max(counts)
         expected = [Shard(number, count) for number in range(1, count + 1)]
         missing = [shard_base_name(base, shard) for shard in expected if shard not in shards]
@@ -179,7 +179,7 @@ def _check(folders: Sequence[RunFolder]) -> None:
         _refuse_overlap(verdicts, folder, attempts)
         shard_config = folder.read_config().model_copy(update={"shard": config.shard})
         # In both directions: some keys may grow.
-        keys = {*conflicts(config, shard_config), *conflicts(shard_config, config)}
+        keys = {*conflicting_keys(config, shard_config), *conflicting_keys(shard_config, config)}
         if folder.read_manifest().get("fingerprint") != fingerprint:
             keys.add("the task's data or checks")
         if read_register(folder.path) != register:

@@ -19,7 +19,7 @@ import yaml
 
 from harness.api import execute_runs, finished, strict_options
 from harness.config import shipped
-from harness.config.loading import expand, override
+from harness.config.loading import expand_variants, set_key
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.datasets.catalogue import catalogue
@@ -269,9 +269,9 @@ def evaluation(
         tree["limit"] = limit
     if budget is not None:
         tree["budget"] = {"usd": budget}
-    runs = expand(tree, "harness eval", values=changes)
+    runs = expand_variants(tree, "harness eval", values=changes)
     for key, value in changes.items():
-        override(tree, key, value)
+        set_key(tree, key, value)
     if len(models) > 1:
         _check_model_options(runs.values(), [key for key in changes if key.startswith("model.")])
     notes: list[str] = []

@@ -175,11 +175,11 @@ class StatusWriter:
         status.cost_usd = tally.paid_usd if tally.cost_known else None
         if tally.budget is not None:
             status.budget_usd = tally.budget.usd
-            status.spent_usd = tally.budget.spent
+            status.spent_usd = tally.budget.spent_usd
         status.limited_by = [
             f"{model}: {load.limited_by}" for model, load in loads.items() if load.limited_by
         ]
-        current = notices.now
+        current = notices.messages
         new = [(status.at, text) for text in current if text not in status.notices]
         status.notices = current
         status.events = [*status.events, *new][-MOST_EVENTS:]

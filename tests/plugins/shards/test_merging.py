@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.config.loading import expand
+from harness.config.loading import expand_variants
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.executor import execute
@@ -39,7 +39,7 @@ def settings(folder: Path) -> Settings:
 
 async def run(folder: Path, shard: str | None = None, **changes: Any) -> RunFolder:
     run = RunFile.model_validate({**JUDGED, "shard": shard, **changes})
-    name = shard_base_name("run", run.part) if run.part else "run"
+    name = shard_base_name("run", run.parsed_shard) if run.parsed_shard else "run"
     job = prepare(run, name, settings(folder))
     await execute(job)
     return job.folder
@@ -251,4 +251,4 @@ def test_shards_share_the_rate_limits_and_the_budget(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "1/0", "a/b", "1/20000", "-1/2"])
 def test_a_shard_that_cannot_be_is_refused(shard: str) -> None:
     with pytest.raises(ConfigError, match="is not a shard: write NUMBER/COUNT"):
-        expand({**JUDGED, "shard": shard}, "run.yaml", [], {})
+        expand_variants({**JUDGED, "shard": shard}, "run.yaml", [], {})

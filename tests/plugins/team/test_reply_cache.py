@@ -91,7 +91,7 @@ async def test_payments_of_a_run_are_added_up_over_machines(url: str, tmp_path: 
         await b.charge("session 2", Payment("run", 4.0))
         await b.charge("session 2", Payment("another run", 8.0))
         expected = {bytes.fromhex(KEY): 0.5, b"session 1": 2.0, b"session 2": 4.0}
-        assert a.booked("run") == b.booked("run") == expected
+        assert a.payments_of("run") == b.payments_of("run") == expected
 
 
 async def test_payments_from_before_the_machine_belonged_to_a_team_count(
@@ -102,7 +102,7 @@ async def test_payments_from_before_the_machine_belonged_to_a_team_count(
         await alone.charge("session 1", Payment("run", 3.0))
     with machine(tmp_path / "a", url) as a:
         await a.charge("session 2", Payment("run", 1.0))
-        assert a.booked("run") == {b"session 1": 3.0, b"session 2": 1.0}
+        assert a.payments_of("run") == {b"session 1": 3.0, b"session 2": 1.0}
 
 
 async def test_a_claim_is_free_again_when_its_call_failed(url: str, tmp_path: Path) -> None:
@@ -260,9 +260,9 @@ async def test_what_a_killed_process_could_not_send_is_sent_by_the_next(
     postgres.start()
     assert rows(postgres, url) == []
     with TeamReplyCache(path, url) as next_one:
-        assert next_one.booked("run") == {bytes.fromhex(KEY): 0.5}
+        assert next_one.payments_of("run") == {bytes.fromhex(KEY): 0.5}
         await until(lambda: rows(postgres, url) != [])
-        assert next_one.booked("run") == {bytes.fromhex(KEY): 0.5}
+        assert next_one.payments_of("run") == {bytes.fromhex(KEY): 0.5}
     with ReplyCache(path) as alone:
         assert alone.read("SELECT * FROM unsent") == []
 
@@ -330,14 +330,14 @@ async def test_calls_of_a_batch_stay_claimed_until_it_ends(url: str, tmp_path: P
         with machine(tmp_path / "b", url, lease_s=0.2) as b:
             with machine(tmp_path / "a", url, lease_s=0.2) as a:
                 assert await a.claim_shared(KEY)
-                await a.hold_claims("tag", [KEY])
+                await a.keep_claims("tag", [KEY])
                 a.release(KEY)
             await asyncio.sleep(0.5)  # longer than the lease
             assert not await b.claim_shared(KEY)
             with machine(tmp_path / "a", url, lease_s=0.2) as a:
-                await a.free_claims("another", [KEY])
+                await a.release_claims("another", [KEY])
                 assert not await b.claim_shared(KEY)
-                await a.free_claims("tag", [KEY])
+                await a.release_claims("tag", [KEY])
             assert await b.claim_shared(KEY)
 
 
