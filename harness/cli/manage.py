@@ -7,7 +7,7 @@ import typer
 
 from harness.analysis.metrics import Metrics
 from harness.analysis.summary import read_metrics
-from harness.cli.options import Format, Run, Runs, agreed
+from harness.cli.options import Format, Run, Runs, ask_yes_no
 from harness.config.settings import Settings
 from harness.engine.run_files import find_named_run, find_named_runs
 from harness.engine.session import preserve_payments
@@ -33,7 +33,7 @@ def ls(form: Format = "table") -> None:
                 manifest = folder.read_manifest()
                 if started_at := manifest.get("started_at"):
                     started[folder.name] = started_at
-                metrics[folder.name] = _read(folder, manifest)
+                metrics[folder.name] = _read_without_groups(folder, manifest)
             except HarnessError as error:
                 say(f"{folder.name}: {error}")
                 problems[folder.name] = str(error)
@@ -42,16 +42,16 @@ def ls(form: Format = "table") -> None:
         say(f"No runs in {root}. Start one with 'harness run configs/quickstart.yaml'.")
 
 
-def run_metrics(folder: RunFolder) -> Metrics | None:
-    """Return a run's metrics with its progress but without groups, or None if unreadable."""
+def read_run_metrics(folder: RunFolder) -> Metrics | None:
+    """Read a run's metrics without groups. If they cannot be read, print why and return None."""
     try:
-        return _read(folder, folder.read_manifest())
+        return _read_without_groups(folder, folder.read_manifest())
     except HarnessError as error:
         say(f"{folder.name}: {error}")
         return None
 
 
-def _read(folder: RunFolder, manifest: dict[str, Any]) -> Metrics | None:
+def _read_without_groups(folder: RunFolder, manifest: dict[str, Any]) -> Metrics | None:
     metrics = read_metrics(folder, manifest)
     # The groups are not listed, and thousands of them take most of the time.
     return None if metrics is None else msgspec.structs.replace(metrics, groups={})
@@ -68,19 +68,19 @@ def rm(runs: Runs, yes: bool = False) -> None:
     """
     settings = Settings()
     folders = find_named_runs(runs, settings, removed=True)
-    lost = sum(preserve_payments(folder, settings) for folder in folders)
+    n_lost = sum(preserve_payments(folder, settings) for folder in folders)
     message = (
         "The cache keeps their paid replies: the same run file runs again without paying for them."
     )
-    if lost:
-        calls = count_of(lost, "call")
+    if n_lost:
+        calls = count_of(n_lost, "call")
         message = f"The cache lacks the replies to {calls}: a new run pays for them again."
     if not yes:
-        show(runs_document({folder.name: run_metrics(folder) for folder in folders}))
-        what = "this run" if len(folders) == 1 else f"these {len(folders):,} runs"
-        if lost:
+        show(runs_document({folder.name: read_run_metrics(folder) for folder in folders}))
+        subject = "this run" if len(folders) == 1 else f"these {len(folders):,} runs"
+        if n_lost:
             say(message)
-        if not agreed(f"Delete {what}?"):
+        if not ask_yes_no(f"Delete {subject}?"):
             raise UserError("Nothing was deleted.", "Answer y, or use --yes.")
     for folder in folders:
         folder.remove()

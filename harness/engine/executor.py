@@ -313,15 +313,19 @@ class _SessionWork:
             return
         from harness.engine.judging import Judging
 
-        with Judging.open(
-            self._judges,
-            self._session,
-            self._job.folder,
-            self.tally,
-            self._job.model.reasoning,
-            lost_attempts=ATTEMPTS in self._damaged_files,
-        ) as judging:
-            yield judging
+        session = self._session
+        folder = self._job.folder
+        with JsonLinesWriter(folder.path / JUDGEMENTS, folder.line_sealer()) as writer:
+            yield Judging(
+                self._judges,
+                partial(bind, session),
+                folder.attempts,
+                writer,
+                self.tally,
+                self._job.model.reasoning,
+                notices=session.notices,
+                lost_attempts=ATTEMPTS in self._damaged_files,
+            )
 
     def _count_earlier_sessions(self, plan: RunPlan, judging: Judging | None) -> None:
         """Count the payments and verdicts of earlier sessions."""

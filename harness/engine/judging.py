@@ -7,13 +7,12 @@ score of 0.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -27,7 +26,6 @@ from harness.engine.assessment import (
     normalize_scores,
     reply_outcome,
 )
-from harness.engine.call_stack import bind
 from harness.engine.job import Job
 from harness.engine.judges import JudgeModel, JudgePanel, Judges, build_panel, judge_warnings
 from harness.engine.models import Model
@@ -52,7 +50,6 @@ from harness.store.judgements import (
     combined_verdict,
     text_hash,
 )
-from harness.store.run_folder import JUDGEMENTS, RunFolder
 from harness.wording import truncated
 
 WARN_AFTER_JUDGEMENTS = 20  # if none of them has a verdict, the judge probably needs correction
@@ -169,31 +166,6 @@ class Judging:
         self._reasoning = reasoning
         self._unsaved: ReplyUnsaved | None = None
         self.missing = MissingJudgements(attempts, self._names, reasoning, retried)
-
-    @classmethod
-    @contextlib.contextmanager
-    def open(
-        cls,
-        judges: Judges,
-        session: Session,
-        folder: RunFolder,
-        tally: Tally,
-        reasoning: Reasoning,
-        *,
-        lost_attempts: bool = False,
-    ) -> Iterator[Self]:
-        """Open a run's file of judgements within a ``with`` block (arguments as for the class)."""
-        with JsonLinesWriter(folder.path / JUDGEMENTS, folder.line_sealer()) as writer:
-            yield cls(
-                judges,
-                partial(bind, session),
-                folder.attempts,
-                writer,
-                tally,
-                reasoning,
-                notices=session.notices,
-                lost_attempts=lost_attempts,
-            )
 
     @property
     def decides(self) -> bool:

@@ -11,7 +11,7 @@ from math import inf
 from rich.text import Text
 
 from harness.analysis.metrics import unanswerable
-from harness.cli.options import agreed
+from harness.cli.options import ask_yes_no
 from harness.config.prices import FREE
 from harness.config.settings import Settings, mask_url_keys
 from harness.engine.job import Job
@@ -164,7 +164,7 @@ def unpriced(models: Iterable[Model]) -> str:
 def _ask(upper: float, settings: Settings, yes: bool) -> None:
     if upper <= settings.ask_above_usd or yes or not sys.stdin.isatty():
         return
-    if not agreed("Continue?"):
+    if not ask_yes_no("Continue?"):
         remedy = "Answer y, use --yes, or set HARNESS_ASK_ABOVE_USD to a higher bound."
         raise UserError("Nothing was run.", remedy)
 

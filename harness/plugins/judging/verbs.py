@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from harness.analysis.self_preference import notes
-from harness.cli.options import RUN, By, JsonFormat, Runs, check_picture, outcomes
-from harness.cli.run import attended, early_end, say_verdictless
+from harness.cli.options import RUN, By, JsonFormat, Runs, check_picture, parse_outcomes
+from harness.cli.run import print_early_end, print_verdictless, run_with_display
 from harness.cli.verbs import VerbGroup, run_names
 from harness.config.loading import check_no_secrets
 from harness.config.sections import JudgeSection, PanelSection
@@ -77,7 +77,7 @@ def judge(
     """
     report_executions()
     settings = Settings()
-    retried = outcomes(retry, REDRAWN_OUTCOMES)
+    retried = parse_outcomes(retry, REDRAWN_OUTCOMES)
     folder = find_named_run(run, settings)
     section = _judge_section(folder, judge)
     if isinstance(section, JudgeSection):
@@ -100,7 +100,7 @@ def judge(
         with_retry += f" --retry {','.join(retried)}"
     with Display({folder.name: folder.name}) as display:
         watch = partial(display.watch, folder.name)
-        judged = attended(later_judge.judge_later(job, watch, retried), display, with_retry)
+        judged = run_with_display(later_judge.judge_later(job, watch, retried), display, with_retry)
     show(run_document(judged.metrics))
     what = "reference answers" if gold else "answers"
     say(f"{job.name}: {judged.tally.finished:,} {what} judged in this session.")
@@ -109,9 +109,9 @@ def judge(
     if judged.waiting:
         remedy = "Run those judges first: harness judge RUN --judge NAME."
         say(f"{judged.waiting:,} are waiting for judges of the panel. {remedy}")
-    if code := early_end(judged.ended, judged.tally.budget, "--budget", with_retry):
+    if code := print_early_end(judged.ended, judged.tally.budget, "--budget", with_retry):
         raise typer.Exit(code)
-    say_verdictless(folder.name, judged.tally, "and give it another name (as: NAME).")
+    print_verdictless(folder.name, judged.tally, "and give it another name (as: NAME).")
     failed = judged.tally.failed_judgements
     if failed:
         how_many = f"{count_of(failed, 'judgement')} failed"

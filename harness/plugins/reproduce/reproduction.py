@@ -14,7 +14,7 @@ from msgspec import Struct
 
 import harness
 from harness.cli.options import Format, Overrides
-from harness.cli.run import attended, early_end
+from harness.cli.run import print_early_end, run_with_display
 from harness.config import shipped
 from harness.config.loading import load_variants
 from harness.config.run_file import RunFile
@@ -333,7 +333,7 @@ def reproduce(
             say(reason, "yellow")
         command = f"harness reproduce {study}"
         with Display({job.folder.name: name for name, job in jobs.items()}) as display:
-            attended(_execute([*jobs.values()], display, command), display, command)
+            run_with_display(_execute([*jobs.values()], display, command), display, command)
     study_record = record(loaded, {name: job.folder for name, job in jobs.items()}, time.time())
     write_json(page.with_suffix(".json"), study_record)
     write_atomically(page, _page(study_record).encode())
@@ -347,7 +347,7 @@ async def _execute(jobs: Sequence[Job], display: Display, command: str) -> None:
         if error is not None:
             raise error
         assert result is not None
-        if code := early_end(result.ending, result.tally.budget, "budget.usd", command):
+        if code := print_early_end(result.ending, result.tally.budget, "budget.usd", command):
             raise typer.Exit(code)
 
 
