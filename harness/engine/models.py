@@ -308,14 +308,14 @@ class ModelBuilder:
 
         with keys_of(where):
             arguments = self._backend_arguments(section, where, limits)
-            arguments["secret"] = read_secret
+            arguments["secret"] = record_secret
             arguments["reply"] = reply
             arguments["on_allowances"] = observe_allowances
             arguments["prompt_cut"] = beginnings
             backend = self._build_backend(section, limits, arguments)
             reasoning = Reasoning(section.reasoning)
             if section.headers:
-                _add_headers(section.headers, section.backend, backend, read_secret)
+                _add_headers(section.headers, section.backend, backend, record_secret)
         shard = str(self.shard or "")
         rates = resources.rate_limits(
             section.backend, backend.endpoint, section.name, shard, provider_keys
