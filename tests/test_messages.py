@@ -24,6 +24,7 @@ KEY = re.compile(
 )
 URL = re.compile(r"https?://[\w.-]+\.[a-z]+[^\s'\"`)<>{}…]*")
 OF_OTHER_PROGRAMS = {"no-", "query-gpu", "served-model-name", "to"}  # vLLM, nvidia-smi, Inspect
+OF_OTHER_PROGRAMS |= {"always", "dirty", "exclude", "git-dir", "work-tree"}  # Git
 
 
 class Message(NamedTuple):

@@ -39,7 +39,7 @@ from harness.store.run_folder import RunFolder
 from harness.store.runs import move_runs_aside, run_name, shard_base_name, unused_base
 from harness.terminal.console import output, say, show
 from harness.terminal.display import Display, exact_usd
-from harness.wording import count_of
+from harness.wording import count_of, first_few
 
 
 def run(
@@ -249,9 +249,12 @@ def _run_all(jobs: Sequence[Job], base: str, command: str, *, table: bool) -> in
             else:
                 results[execution.job.variant.name] = execution.result.metrics
                 code = max(code, _print_ending(execution, execution.result, command, display))
-        if display.interrupted and code <= 1 and len(results) + len(failed) < len(jobs):
+        not_run = [job.folder.name for job in jobs[len(results) + len(failed) :]]
+        if display.interrupted and code <= 1 and not_run:
             say(f"Interrupted. To continue: {command}")
             code = INTERRUPTED
+        if code in (BUDGET_SPENT, INTERRUPTED) and not_run:
+            say(f"Not run: {first_few(not_run, 20)}.")
 
     try:
         with Display({job.folder.name: job.variant.name for job in jobs}) as display:

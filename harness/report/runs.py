@@ -48,11 +48,12 @@ def runs_table(
     runs: Mapping[str, Metrics | None],
     started: Mapping[str, float] = MappingProxyType({}),
     damaged: Collection[str] = (),
+    paid_usd: float | None = None,
 ) -> Table:
     """Build a table with one row per run.
 
     ``started`` are the times (epoch seconds) at which the runs started. ``damaged`` are the names
-    of runs that cannot be read.
+    of runs that cannot be read. ``paid_usd`` is what all runs have paid; None hides the payments.
     """
     rows = []
     readable = {}
@@ -76,9 +77,16 @@ def runs_table(
         Column("any of", hide=4) if any_of_several else None,
         "not judged",
         Column("cost", hide=3),
+        None if paid_usd is None else Column("paid", hide=3),
         Column("started", hide=1) if started else None,
     ]
-    return table(columns, rows, notes=_notes(readable))
+    notes = _notes(readable)
+    if paid_usd is not None:
+        unknown = any(metrics.n_calls_without_cost for metrics in readable.values())
+        more = ", and calls of unknown cost" if unknown else ""
+        total = f"{usd(paid_usd)}{more}"
+        notes.append(f"Paid by all runs: {total} (cost without replies from the cache).")
+    return table(columns, rows, notes=notes)
 
 
 def _notes(runs: Mapping[str, Metrics]) -> list[str]:
@@ -103,6 +111,7 @@ def runs_document(
     runs: Mapping[str, Metrics | None],
     started: Mapping[str, float] = MappingProxyType({}),
     problems: Mapping[str, str] = MappingProxyType({}),
+    paid_usd: float | None = None,
 ) -> TableDocument:
     """Build a document with the `runs_table`. ``problems`` say why runs cannot be read."""
     records = []
@@ -116,7 +125,7 @@ def runs_document(
         if name in problems:
             record["problem"] = problems[name]
         records.append(record)
-    parts = [runs_table(runs, started, problems)]
+    parts = [runs_table(runs, started, problems, paid_usd)]
     return TableDocument(parts=parts, records=records, data=records)
 
 
@@ -171,12 +180,13 @@ def _record(metrics: Metrics) -> dict[str, object]:
         "ci95_high": high,
         "n_planned": metrics.n_planned,
         "cost_usd": metrics.cost_usd,
+        "paid_usd": metrics.paid_usd,
         "computed_usd": metrics.computed_usd,
     }
 
 
 def _without_figures(state: Cell) -> list[object]:
-    return ["", "", "", state, "", "", ""]
+    return ["", "", "", state, "", "", "", ""]
 
 
 def _run_cells(metrics: Metrics) -> list[object]:
@@ -199,6 +209,7 @@ def _run_cells(metrics: Metrics) -> list[object]:
         _any_passed(metrics),
         primary.missing,
         cost,
+        usd(metrics.paid_usd) if metrics.n_calls_without_cost == 0 else "unknown",
     ]
 
 

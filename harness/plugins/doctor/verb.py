@@ -8,6 +8,7 @@ and sent only to the preset's own host.
 import platform
 import re
 import shutil
+import subprocess
 import tempfile
 import threading
 import time
@@ -186,13 +187,29 @@ def _faults(declaration: Declaration) -> Iterator[str]:
 
 def _packages() -> Iterator[Finding]:
     yield Finding("ok", "Python", f"{platform.python_version()} on {platform.system()}")
-    yield Finding("ok", "harness", harness.__version__)
+    commit = checked_out_commit(Path(harness.__file__).parents[1])
+    version = harness.__version__
+    yield Finding("ok", "harness", f"{version}, commit {commit}" if commit else version)
     for package in ("openai", "anthropic", "nltk"):
         try:
             yield Finding("ok", package, metadata.version(package))
         except metadata.PackageNotFoundError:
             remedy = f"pip install {harness.DISTRIBUTION}"
             yield Finding("broken", package, "is not installed", remedy)
+
+
+def checked_out_commit(folder: Path) -> str:
+    """Return the commit of a clone, with "-dirty" if files are modified, or "" elsewhere."""
+    git = folder / ".git"
+    if not git.exists():  # such as site-packages, perhaps within another repository
+        return ""
+    command = ["git", f"--git-dir={git}", f"--work-tree={folder}", "describe"]
+    command += ["--always", "--dirty", "--exclude=*"]
+    try:
+        process = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return process.stdout.strip()
 
 
 def _declared(section: str) -> Iterator[Finding]:
