@@ -72,7 +72,7 @@ def test_who_recovers_the_file_is_alone_with_it(tmp_path: Path) -> None:
 def test_without_locks_calls_go_on_and_it_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     claims = open_claims(tmp_path / "file")  # no folder can be made here
-    assert claims.trouble
+    assert claims.unsupported
     assert claims.take(KEYS[0])
     assert not claims.take(KEYS[0]), "within the process it is seen all the same"
     claims.register_user()

@@ -73,7 +73,7 @@ class TeamReplyCache(ReplyCache):
             unsent = self._read_unsent()
             self._team = TeamReplies(
                 database,
-                uuid4() if self._claims.trouble else _machine(path.parent),
+                uuid4() if self._claims.unsupported else _machine(path.parent),
                 cipher,
                 unsent=unsent,
                 patience_s=patience_s,
@@ -99,7 +99,7 @@ class TeamReplyCache(ReplyCache):
                 for statement, values in statements:
                     file.execute(statement, values)
         except sqlite3.Error as error:
-            raise self._failed("write", error) from None
+            raise self._store_error("write", error) from None
 
     def _read_unsent(self) -> dict[bytes, Unsent]:
         decode = msgspec.msgpack.Decoder(PaymentRow).decode
@@ -147,8 +147,8 @@ class TeamReplyCache(ReplyCache):
         super().release(key)
         self._team.release(bytes.fromhex(key))
 
-    def booked(self, account: str) -> dict[bytes, float]:
-        """Return an account's payments on all machines, as `ReplyCache.booked` does."""
+    def payments_of(self, account: str) -> dict[bytes, float]:
+        """Return an account's payments on all machines, as `ReplyCache.payments_of` does."""
         here = super().payments_of(account)
         shared = self._team.booked(encodable(account))
         # Payments from before the machine belonged to the team are only here.

@@ -57,6 +57,7 @@ ORDINARY = [
     "So the final price is $10 - $2 = $8.",
     "The number of apples left = 12 - 4 = 8",
     "There are 4 rows with 2 seats each. 4 × 2 = 8 seats.",
+    "We need to know how many are left. Sarah gave 4 of her 12 apples away. She has 8 left.",
     "Each of the 4 rows has 2 seats, so there are 4 * 2 = 8 seats in total.",
     "April: 3\nMay: 5\nTotal: 8",
     "Sarah has 8.",

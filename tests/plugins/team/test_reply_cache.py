@@ -73,7 +73,7 @@ async def test_machines_pay_for_the_same_calls_once(url: str, tmp_path: Path) ->
 
 async def test_a_reply_of_the_team_is_saved_here_too(url: str, tmp_path: Path) -> None:
     with machine(tmp_path / "a", url) as a:
-        await a.put(KEY, Reply("hi", "stop"), "backend", "model", run="run")
+        await a.put(KEY, Reply("hi", "stop"), "backend", "model", run_id="run")
     with machine(tmp_path / "b", url) as b:
         assert b.get(KEY) is None
         assert await b.fetch(KEY) == Reply("hi", "stop")
@@ -210,7 +210,7 @@ async def test_without_the_database_calls_in_flight_are_finished_and_sent_later(
     provider.may_answer.clear()
     said: list[str] = []
     with machine(tmp_path / "a", url, notice=said.append) as a:
-        calls = paid_calls(provider, a, run="run")
+        calls = paid_calls(provider, a, run_id="run")
         flying = [asyncio.create_task(calls(request(str(number)))) for number in range(5)]
         await until(lambda: provider.asked.total() == 5)
         await asyncio.to_thread(postgres.stop)
@@ -293,7 +293,7 @@ async def test_prompts_and_encrypted_replies_are_not_in_the_database(
 ) -> None:
     (url,) = postgres.database("acme")
     with machine(tmp_path / "a", url, key=SECRET) as a:
-        call = await paid_calls(Provider(), a, run="run")(request("a private prompt"))
+        call = await paid_calls(Provider(), a, run_id="run")(request("a private prompt"))
     assert call.reply.text == "reply to a private prompt"
     database = url.rpartition("/")[2]
     dumped = "".join(
