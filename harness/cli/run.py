@@ -370,10 +370,10 @@ def _print_undecided(name: str, metrics: Metrics) -> None:
 def _print_errors(tally: Tally, outcome: Outcome) -> None:
     """Print the session's most frequent errors of attempts with an outcome."""
     counts = Counter({error: n for (kind, error), n in tally.errors.items() if kind == outcome})
-    shown = [(error, n) for error, n in counts.most_common() if error != OTHER_ERRORS][:5]
-    for error, n in shown:
+    top_errors = [(error, n) for error, n in counts.most_common() if error != OTHER_ERRORS][:5]
+    for error, n in top_errors:
         say(f"  {n:,} x {error}")
-    if n_others := counts.total() - sum(n for _, n in shown):
+    if n_others := counts.total() - sum(n for _, n in top_errors):
         say(f"  and {n_others:,} with other errors")
 
 

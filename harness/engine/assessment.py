@@ -146,7 +146,14 @@ def _normalize_task_scores(
 
 
 def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, assessment: Assessment) -> str:
-    """Return the user's next message: the task's feedback, or why the reply was not graded."""
+    """Return the user's next message: the task's feedback, or why the reply was not graded.
+
+    Args:
+        task: The task.
+        instance: The instance of the answered turn.
+        reply: The reply.
+        assessment: Its assessment.
+    """
     outcome = assessment.outcome
     if outcome == "ok" or (outcome == "truncated" and task.on_truncated == "grade"):
         return task.feedback(instance, reply.text, assessment.scores)

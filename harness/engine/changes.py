@@ -101,8 +101,8 @@ def is_rescorable(job: Job, differences: Differences) -> bool:
     if inputs & {"prompt_sha256", "template_sha256", "decoding_sha256"}:
         return False
     if job.judges:  # their questions must stay the same
-        before, now = differences.settings.get("task.checks", ([], []))
-        if _judge_checks(before) != _judge_checks(now):
+        old_checks, new_checks = differences.settings.get("task.checks", ([], []))
+        if _judge_checks(old_checks) != _judge_checks(new_checks):
             return False
         if not all(is_below(key, RULE_KEYS) for key in keys):
             return False

@@ -67,7 +67,7 @@ from harness.store.json_lines import JsonLinesWriter, LinesLost
 from harness.store.judgements import Register, write_register
 from harness.store.lost_lines import check_resumable, needs_rescoring, retried_outcomes
 from harness.store.manifest import Manifest
-from harness.store.run_folder import JUDGES, RunFolder, rehashed_inputs
+from harness.store.run_folder import JUDGES, rehashed_inputs
 from harness.store.unrecorded import UNRECORDED_KEY
 from harness.wording import count_of
 
@@ -490,44 +490,45 @@ class _SessionWork:
         manifest.end_session(ending, problem)
         if self._damaged_files or UNRECORDED_KEY in folder.read_manifest():
             manifest.update({UNRECORDED_KEY: self._session.unrecorded_calls(folder)})
-        if self._damaged_files:
-            manifest.record_incomplete(self._lacking_files())
+        counts = self._record_losses()
         write_aggregates(folder.attempts, self._job.task)
         metrics = measure(folder)
         write_atomically(folder.metrics, to_json(metrics))
-        manifest.record_states(_count_draws(folder))
+        manifest.record_states(counts)
         return metrics
 
-    def _lacking_files(self) -> set[str]:
-        """Return the damaged files that still lack lines."""
-        from harness.store.index import lacks_judgements, read_attempts
+    def _record_losses(self) -> dict[str, object]:
+        """Record which damaged files still lack lines.
+
+        Returns:
+            The numbers of repeated judgements and answers, by the manifest's key, if no file lacks
+            lines. A later session can thereby notice lost repetitions.
+        """
+        from harness.store.index import (
+            AttemptIndex,
+            count_run_redraws,
+            lacks_judgements,
+            read_attempts,
+        )
 
         folder = self._job.folder
-        lacking = {*self._files_to_restore}
-        if JUDGEMENTS in self._damaged_files and lacks_judgements(folder):
-            lacking.add(JUDGEMENTS)
-        n_samples = read_attempts(folder.attempts).sample_starts().sum()
-        if ATTEMPTS in self._damaged_files and n_samples < self._manifest.finished_before:
-            lacking.add(ATTEMPTS)
-        return lacking
-
-
-def _count_draws(folder: RunFolder) -> dict[str, object]:
-    """Count a run's repeated judgements and answers, by the manifest's key, if no file lacks lines.
-
-    A later session can thereby notice which are lost.
-    """
-    from harness.store.index import AttemptIndex, count_run_redraws
-
-    manifest = folder.read_manifest()
-    counts: dict[str, object] = {}
-    if incomplete_files(manifest):
+        if self._damaged_files:
+            incomplete = {*self._files_to_restore}
+            if JUDGEMENTS in self._damaged_files and lacks_judgements(folder):
+                incomplete.add(JUDGEMENTS)
+            n_samples = read_attempts(folder.attempts).sample_starts().sum()
+            if ATTEMPTS in self._damaged_files and n_samples < self._manifest.finished_before:
+                incomplete.add(ATTEMPTS)
+            self._manifest.record_incomplete(incomplete)
+        content = folder.read_manifest()
+        counts: dict[str, object] = {}
+        if incomplete_files(content):
+            return counts
+        if REDRAWS_KEY in content:
+            counts[REDRAWS_KEY] = count_run_redraws(folder)
+        if retried_outcomes(content):
+            counts[REPEATED_KEY] = AttemptIndex(folder.attempts, judges=False).n_repeated
         return counts
-    if REDRAWS_KEY in manifest:
-        counts[REDRAWS_KEY] = count_run_redraws(folder)
-    if retried_outcomes(manifest):
-        counts[REPEATED_KEY] = AttemptIndex(folder.attempts, judges=False).n_repeated
-    return counts
 
 
 NamedListener = Callable[[str, Tally, Stop, Notices], AbstractContextManager[Any]]

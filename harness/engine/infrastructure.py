@@ -266,7 +266,13 @@ def run_copies(settings: Settings) -> RunCopies | None:
 
 
 def set_copies_aside(settings: Settings, base: str, variants: Iterable[str]) -> None:
-    """Rename the copies of a run file's runs, so that new runs can have their names."""
+    """Rename the copies of a run file's runs, so that new runs can have their names.
+
+    Args:
+        settings: The settings.
+        base: The base of the runs' names.
+        variants: The runs' variants.
+    """
     if (copies := run_copies(settings)) is not None:
         for variant in variants:
             copies.set_aside(run_name(base, variant))

@@ -189,8 +189,8 @@ class Judges:
             folder: The run's folder.
             later: Whether they are added to an existing run, and thus do not decide.
         """
-        before = read_unchanged_register(folder.path)
-        judges = dict(before.judges)
+        recorded = read_unchanged_register(folder.path)
+        judges = dict(recorded.judges)
         deciding = {*self.deciding}
         if later:
             deciding = {name for name, judge in judges.items() if judge.decides}
@@ -201,7 +201,7 @@ class Judges:
             section = panel.model_dump(mode="json")
             judges[panel.as_] = RegisteredJudge(section, panel.as_ in deciding, simulated)
         register = Register(judged=judged_outcomes(self.task), judges=judges)
-        if register != before:
+        if register != recorded:
             write_register(folder.path, register)
         return register
 

@@ -319,6 +319,11 @@ class Judging:
     ) -> int:
         """Judge attempts that earlier sessions left unjudged.
 
+        Args:
+            instances: The run's instances.
+            workers: Number of attempts to judge concurrently.
+            session: The session.
+
         Returns:
             The number of attempts that no panel could judge because a member's judgement is
             missing.

@@ -409,7 +409,7 @@ class ModelBuilder:
         """Return the shard's part of rate limits, or the whole limits if machines share them."""
         if self.shard is None or self.resources.shares_calls:
             return limits
-        parts: dict[str, int] = {}
+        shares: dict[str, int] = {}
         for key in LIMIT_KEYS.values():
             limit = getattr(limits, key)
             if limit and limit < self.shard.n_shards:
@@ -418,8 +418,8 @@ class ModelBuilder:
                 )
                 raise ConfigError(problem, "Raise it, or use fewer shards.")
             if limit:
-                parts[key] = self.shard.share_of(limit)
-        return limits.model_copy(update=parts)
+                shares[key] = self.shard.share_of(limit)
+        return limits.model_copy(update=shares)
 
 
 def _sets_concurrency(limits: LimitsSection) -> bool:

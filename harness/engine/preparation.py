@@ -85,12 +85,7 @@ def prepare(
     copies = run_copies(settings)
     if copies is not None and (message := copies.pull(folder)):
         logger.warning(message)
-    session_limit = None
-    if folder.has_attempts() and run.limit is not None:
-        run_limit = folder.read_config().limit
-        if run_limit is None or run_limit > run.limit:
-            session_limit = run.limit
-            run = run.model_copy(update={"limit": run_limit})
+    run, session_limit = _keep_larger_limit(run, folder)
     resources = resources or models.Resources(settings)
     run = resolve_defaults(run)
     task = build_task(run, settings)
@@ -141,6 +136,16 @@ def prepare(
     )
     _check_job(job, resources)
     return job
+
+
+def _keep_larger_limit(run: RunFile, folder: RunFolder) -> tuple[RunFile, int | None]:
+    """Keep the limit of earlier sessions if it is larger, and return the session's limit, too."""
+    if run.limit is None or not folder.has_attempts():
+        return run, None
+    recorded_limit = folder.read_config().limit
+    if recorded_limit is not None and recorded_limit <= run.limit:
+        return run, None
+    return run.model_copy(update={"limit": recorded_limit}), run.limit
 
 
 def _set_on_error(

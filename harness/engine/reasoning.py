@@ -106,12 +106,12 @@ def _prompt(request: Request, evaluated: bool) -> Prompt:
     if len(user_indices) >= round_number:
         prompt_end = user_indices[-round_number] + 1
     opening = messages[:prompt_end]
-    later = messages[prompt_end:]
+    later_messages = messages[prompt_end:]
     return Prompt(
         [message.content for message in opening if message.role != "assistant"],
         request.decoding.given(),
-        turns=[message.content for message in later if message.role != "assistant"],
-        answers=[message.content for message in later if message.role == "assistant"],
+        turns=[message.content for message in later_messages if message.role != "assistant"],
+        answers=[message.content for message in later_messages if message.role == "assistant"],
         examples=[message.content for message in opening if message.role == "assistant"],
     )
 

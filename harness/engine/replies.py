@@ -114,9 +114,9 @@ def _read_replies(folder: RunFolder) -> Iterator[ReplyRow]:
     decoder = msgspec.json.Decoder(Attempt)
     backend = folder.read_config().model.backend
     seals = LineSeals(folder.path)
-    for number, (_, text) in enumerate(read_lines(folder.attempts), 1):
+    for line_number, (_, text) in enumerate(read_lines(folder.attempts), 1):
         try:
-            seals.check(text, folder.attempts, number)
+            seals.check(text, folder.attempts, line_number)
             attempt = decoder.decode(text)
             key = bytes.fromhex(attempt.call_id or "")
             reply = _reply_of(attempt)

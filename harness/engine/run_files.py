@@ -239,12 +239,12 @@ def register_checker(checker: Any, functions: Functions | None = None, version: 
     return name
 
 
-class _NamedRuns(NamedTuple):
-    """The runs for which a name on the command line stands."""
+class _MatchedRuns(NamedTuple):
+    """The existing runs that match a name on the command line."""
 
     name: str  # of a run, several variants or a run file
-    folders: Sequence[RunFolder]  # of existing runs
-    file_runs: Mapping[str, RunFile] | None  # the content of the named run file, by run name
+    folders: Sequence[RunFolder]
+    file_runs: Mapping[str, RunFile] | None  # content of the run file by run name, if it is one
 
 
 def find_runs_and_files(
@@ -256,9 +256,9 @@ def find_runs_and_files(
     must the rows of its task, if this machine has them. All of its runs must exist.
     """
     pairs: list[tuple[RunFolder, RunFile]] = []
-    for named in _find_all(names, settings, strict=True):
-        file_runs = named.file_runs or {}
-        for folder in named.folders:
+    for match in _find_all(names, settings, strict=True):
+        file_runs = match.file_runs or {}
+        for folder in match.folders:
             pairs.append((folder, file_runs.get(folder.name) or folder.read_config()))
     return pairs
 
@@ -275,8 +275,8 @@ def find_named_runs(
         removed: As in `find_variants`.
     """
     runs: list[RunFolder] = []
-    for named in _find_all(names, settings, removed=removed):
-        runs += named.folders
+    for match in _find_all(names, settings, removed=removed):
+        runs += match.folders
     return runs
 
 
@@ -288,10 +288,10 @@ def find_named_run(name: str, settings: Settings, *, strict: bool = False) -> Ru
         settings: The settings.
         strict: Whether code and rows must agree, too (see `find_runs_and_files`).
     """
-    named = _find_one(name, settings)
-    _check_file(named, settings, strict=strict)
-    _check_together(named, settings, strict=strict)
-    return named.folders[0]
+    match = _find_one(name, settings)
+    _check_file(match, settings, strict=strict)
+    _check_together(match, settings, strict=strict)
+    return match.folders[0]
 
 
 def find_recorded_baseline(name: str, settings: Settings, *, strict: bool = False) -> RunFolder:
@@ -300,14 +300,14 @@ def find_recorded_baseline(name: str, settings: Settings, *, strict: bool = Fals
     The record may be foreign, so that no code is executed: whether the run still agrees with a run
     file that needs code is not checked.
     """
-    named = _find_one(name, settings)
-    folder = named.folders[0]
+    match = _find_one(name, settings)
+    folder = match.folders[0]
     try:
         with executing("refused"):
-            _check_folders(named, settings, strict=strict)
+            _check_folders(match, settings, strict=strict)
     except ExecutionRefused as error:
         logger.warning(f"Whether {folder.name} is a run of {name} is not checked. {error.message}")
-    _check_together(named, settings, strict=strict)
+    _check_together(match, settings, strict=strict)
     return folder
 
 
@@ -322,25 +322,25 @@ def find_named_variants(name: str, settings: Settings) -> list[RunFolder]:
     """Find the runs of a run file's variants, of which there must be at least two."""
     file_runs = _runs_in_file(name, settings)
     folders = find_variants(settings.runs_dir, name, listed=file_runs)
-    named = _NamedRuns(name, folders, file_runs)
-    _check_file(named, settings)
-    _check_together(named, settings)
+    match = _MatchedRuns(name, folders, file_runs)
+    _check_file(match, settings)
+    _check_together(match, settings)
     return folders
 
 
-def _find_one(name: str, settings: Settings) -> _NamedRuns:
+def _find_one(name: str, settings: Settings) -> _MatchedRuns:
     file_runs = _runs_in_file(name, settings)
-    return _NamedRuns(name, [find_run(settings.runs_dir, name, listed=file_runs)], file_runs)
+    return _MatchedRuns(name, [find_run(settings.runs_dir, name, listed=file_runs)], file_runs)
 
 
 def _find_all(
     names: Iterable[str], settings: Settings, *, strict: bool = False, removed: bool = False
-) -> list[_NamedRuns]:
+) -> list[_MatchedRuns]:
     """Find and check the runs for each name.
 
     If ``strict``, all runs of a named file must exist. Otherwise, a warning names missing ones.
     """
-    all_runs: list[_NamedRuns] = []
+    all_runs: list[_MatchedRuns] = []
     seen = set[str]()
     for name in names:
         file_runs = _runs_in_file(name, settings)
@@ -349,14 +349,14 @@ def _find_all(
             if folder.name in seen:
                 raise ConfigError(f"{folder.name!r} is named twice.", "Name each run once.")
             seen.add(folder.name)
-        named = _NamedRuns(name, folders, file_runs)
-        all_runs.append(named)
+        match = _MatchedRuns(name, folders, file_runs)
+        all_runs.append(match)
         if removed:
             present = [folder for folder in folders if folder.name in (file_runs or ())]
-            _check_file(named._replace(folders=present), settings, strict=strict)
+            _check_file(match._replace(folders=present), settings, strict=strict)
         else:
-            _check_file(named, settings, strict=strict)
-            _check_together(named, settings, strict=strict)
+            _check_file(match, settings, strict=strict)
+            _check_together(match, settings, strict=strict)
     return all_runs
 
 
@@ -369,21 +369,21 @@ def _runs_in_file(name: str, settings: Settings) -> dict[str, RunFile] | None:
     return {run_name(base, variant): run for variant, run in runs.items()}
 
 
-def _check_file(named: _NamedRuns, settings: Settings, *, strict: bool = False) -> None:
+def _check_file(match: _MatchedRuns, settings: Settings, *, strict: bool = False) -> None:
     """Raise RunConflict if runs do not agree with their run file's content, if it was named."""
     # A run file that the user names may name code, which commands that only read runs do not need,
     # except to tell whether a run was made with the same code.
-    only_reads = in_run_folder(named.name) or (permission() == "refused" and not strict)
+    only_reads = in_run_folder(match.name) or (permission() == "refused" and not strict)
     with executing("refused" if only_reads else "allowed"):
-        _check_folders(named, settings, strict=strict)
+        _check_folders(match, settings, strict=strict)
 
 
-def _check_folders(named: _NamedRuns, settings: Settings, *, strict: bool) -> None:
-    if named.file_runs is None:
+def _check_folders(match: _MatchedRuns, settings: Settings, *, strict: bool) -> None:
+    if match.file_runs is None:
         return
-    for folder in named.folders:
-        run = named.file_runs.get(folder.name)
-        difference = f"The run {folder.name!r} is not a run of {named.name}"
+    for folder in match.folders:
+        run = match.file_runs.get(folder.name)
+        difference = f"The run {folder.name!r} is not a run of {match.name}"
         if run is not None:
             changes = _describe_changes(folder, run, settings, strict=strict)
             if not changes:
@@ -392,31 +392,31 @@ def _check_folders(named: _NamedRuns, settings: Settings, *, strict: bool) -> No
         raise RunConflict(
             f"{difference}.",
             "To use that run as it was started, leave out the file and name it: "
-            f"{folder.name}. To run the file: harness run {named.name} --fresh (or --rescore, if "
+            f"{folder.name}. To run the file: harness run {match.name} --fresh (or --rescore, if "
             "only checks or expected answers have changed).",
         )
 
 
-def _check_together(named: _NamedRuns, settings: Settings, *, strict: bool = False) -> None:
+def _check_together(match: _MatchedRuns, settings: Settings, *, strict: bool = False) -> None:
     """Warn if runs that one name or run file stands for do not belong together.
 
     If ``strict``, missing runs and differing versions are errors.
     """
-    warn_of_renamed(named.folders)
-    _check_missing(named, settings, strict=strict)
-    _check_versions(named, strict=strict)
+    warn_of_renamed(match.folders)
+    _check_missing(match, settings, strict=strict)
+    _check_versions(match, strict=strict)
 
 
-def _check_versions(named: _NamedRuns, *, strict: bool) -> None:
+def _check_versions(match: _MatchedRuns, *, strict: bool) -> None:
     """Warn of (or refuse) variants that were made or scored with different versions of an input.
 
     A file's code has one version, and so have the checks and the data of runs of the same task,
     and the settings of the task that the file does not vary.
     """
-    if len(named.folders) < 2:
+    if len(match.folders) < 2:
         return
     by_input: dict[tuple[str, ...], dict[str, str]] = {}  # the first run with each version
-    for folder in named.folders:
+    for folder in match.folders:
         for input_key, version in _input_versions(folder):
             by_input.setdefault(input_key, {}).setdefault(version, folder.name)
     for (key, *_), by_version in by_input.items():
@@ -427,7 +427,7 @@ def _check_versions(named: _NamedRuns, *, strict: bool) -> None:
             remedy = "run the file with --rescore, or with --fresh"
             if strict:
                 raise RunConflict(f"{problem}.", f"{remedy[0].upper()}{remedy[1:]}.")
-            logger.warning(f"{named.name}: {problem}: {remedy}")
+            logger.warning(f"{match.name}: {problem}: {remedy}")
             return
 
 
@@ -470,22 +470,22 @@ def _common_inputs(
             yield (f"task.{key}",), json.dumps(value, sort_keys=True)
 
 
-def _check_missing(named: _NamedRuns, settings: Settings, *, strict: bool) -> None:
+def _check_missing(match: _MatchedRuns, settings: Settings, *, strict: bool) -> None:
     """Warn of (or refuse) runs of a run file, given by its path or name, that do not exist."""
-    existing = [folder.name for folder in named.folders]
-    if named.file_runs is None:
-        missing = missing_runs(settings.runs_dir, named.name)
+    existing = [folder.name for folder in match.folders]
+    if match.file_runs is None:
+        missing = missing_runs(settings.runs_dir, match.name)
     else:
-        missing = [name for name in named.file_runs if name not in existing]
+        missing = [name for name in match.file_runs if name not in existing]
     if not missing:
         return
     verb = "has" if len(missing) == 1 else "have"
     problem = f"{first_few(missing, MAX_LISTED_NAMES)} {verb} not been run"
-    remedy = f"run the file with harness run {named.name}"
-    if named.file_runs is None:
+    remedy = f"run the file with harness run {match.name}"
+    if match.file_runs is None:
         names = first_few(existing, MAX_LISTED_NAMES)
         problem += ", or the folder is lost"
-        remedy = f"repeat the command that ran {named.name!r}, or name the runs: {names}"
+        remedy = f"repeat the command that ran {match.name!r}, or name the runs: {names}"
     if strict:
         raise DataMissing(f"{problem}.", f"{remedy[0].upper()}{remedy[1:]}.")
     logger.warning(f"{problem}: {remedy}")
@@ -509,13 +509,13 @@ def _describe_changes(folder: RunFolder, run: RunFile, settings: Settings, *, st
     differences = folder.differences(run, hashes, resolve_defaults)
     # A larger limit is no difference. With a smaller one, the run has more than is asked for.
     changes = []
-    for key, (old, new) in differences.settings.items():
-        if key != "limit" and (are_defaults_known or new is not None):
-            changes.append(describe_change(key, old, new))
+    for key, (recorded_value, value) in differences.settings.items():
+        if key != "limit" and (are_defaults_known or value is not None):
+            changes.append(describe_change(key, recorded_value, value))
     rows = inline_rows_path(run, settings)
-    recorded = folder.path / ROWS
-    if rows and recorded.exists() and rows.read_bytes() != recorded.read_bytes():
-        changes.append(f"task.rows ({items(differing_rows(recorded, rows))})")
+    recorded_rows = folder.path / ROWS
+    if rows and recorded_rows.exists() and rows.read_bytes() != recorded_rows.read_bytes():
+        changes.append(f"task.rows ({items(differing_rows(recorded_rows, rows))})")
     if changes:
         return f"started with different values: {', '.join(changes)}"
     input_changes = [

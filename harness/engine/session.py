@@ -213,7 +213,16 @@ async def open_session(
         cached_models = [model for model in models if model.backend.cacheable]
         if cached_models:
             replies = stack.enter_context(open_cache(settings, status("cache")))
-            await _attach_cache(session, replies, folder, budget.file_base)
+            replies.check_disk_space()
+            used_calls = None
+            if folder is not None:
+                base = budget.file_base
+                session.run_id = await adopt_account(replies, folder, session.run_id, base)
+                used_calls = partial(_used_calls, folder)
+            session.replies = replies
+            session.unused = UnusedReplies(
+                replies, {session.run_id, *session.merged_ids}, used_calls
+            )
             session.budget = await _open_budget(session, replies, folder, budget, stack)
         if folder is not None:
             prices = {model.where: model.usual_price for model in cached_models}
@@ -224,18 +233,6 @@ async def open_session(
         yield session
     if session.budget is not None and session.budget.broken is not None:
         raise session.budget.broken
-
-
-async def _attach_cache(
-    session: Session, replies: ReplyCache, folder: RunFolder | None, file_base: str
-) -> None:
-    replies.check_disk_space()
-    used_calls = None
-    if folder is not None:
-        session.run_id = await adopt_account(replies, folder, session.run_id, file_base)
-        used_calls = partial(_used_calls, folder)
-    session.replies = replies
-    session.unused = UnusedReplies(replies, {session.run_id, *session.merged_ids}, used_calls)
 
 
 async def _open_budget(
@@ -532,8 +529,13 @@ class _RunPayments:
         unsure = fsum(usd for key, usd in booked.items() if key not in recorded)
         spent = fsum(booked.get(key, usd) for key, usd in recorded.items()) + unsure
         if is_session_run:
-            unbooked = {key: usd for key, usd in recorded.items() if key not in booked}
-            await self._book(account, unbooked)
+            rows = [
+                payment_row(key.hex(), Payment(account, usd))
+                for key, usd in recorded.items()
+                if usd and key not in booked
+            ]
+            if rows:
+                await self._replies.write(Write((), rows))
         spending = Spending() if folder is None else folder.read_spending()
         lost = spending.usd - spent - fsum(self._usd.get(shard, 0.0) for shard in shards)
         if lost > 0 and (key := SESSION_PREFIX + spending.session.encode()) not in booked:
@@ -547,14 +549,6 @@ class _RunPayments:
             fsum([spent, *reserved.values(), *(paid.usd for paid in paid_by_shards)]),
             fsum([unsure, *(paid.unsure for paid in paid_by_shards)]),
         )
-
-    async def _book(self, account: str, payments: Mapping[bytes, float]) -> None:
-        """Save payments in US dollars, by call key, in the cache."""
-        rows = [
-            payment_row(key.hex(), Payment(account, usd)) for key, usd in payments.items() if usd
-        ]
-        if rows:
-            await self._replies.write(Write((), rows))
 
 
 T = TypeVar("T")
