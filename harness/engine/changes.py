@@ -13,7 +13,7 @@ import msgspec
 
 from harness.config.run_file import is_below
 from harness.datasets.folder import DataFolder, sha256
-from harness.datasets.rows import differing_rows, items, reread_rows
+from harness.datasets.rows import differing_row_numbers, item_numbers_text, legacy_differences
 from harness.engine.inline_rows import inline_rows_path
 from harness.engine.job import Job
 from harness.engine.plan import Opening
@@ -22,7 +22,7 @@ from harness.engine.resolving import replace_grown_hashes, resolve_defaults
 from harness.plugin_loader import CODE
 from harness.ports import Backend, overrides
 from harness.records import Attempt, Instance, messages_hash
-from harness.scoring.checks import JUDGE
+from harness.scoring.checks import JUDGE_KEY
 from harness.store.files import make_folder
 from harness.store.run_folder import ROWS, Differences
 from harness.wording import count_of
@@ -76,13 +76,14 @@ def _describe_data(job: Job) -> str:
     facts: list[str] = []
     if rows_path is not None:
         if recorded_rows.exists():
-            facts.append(f"{items(differing_rows(recorded_rows, rows_path))} of task.rows differ")
+            differing = differing_row_numbers(recorded_rows, rows_path)
+            facts.append(f"{item_numbers_text(differing)} of task.rows differ")
     elif isinstance(path, str) and path:  # another package's task may have a path of ""
         facts.append(Path(path).name)
         if path != "builtin":
             file = DataFolder(job.settings.data_dir, job.run.folder).file(path)
             if manifest.get("fingerprint", {}).get("dataset_sha256") == sha256(file):
-                reread = items(reread_rows(file))
+                reread = item_numbers_text(legacy_differences(file))
                 facts.append(f"the same file, but this version reads values of {reread} otherwise")
     n_before = (manifest.get("samples") or 0) // job.folder.read_config().samples
     n_instances = sum(1 for _ in job.instances)
@@ -116,7 +117,7 @@ def is_rescorable(job: Job, differences: Differences) -> bool:
 
 def _judge_checks(checks: object) -> list[Any]:
     entries = checks if isinstance(checks, list) else []
-    return [check for check in entries if isinstance(check, Mapping) and JUDGE in check]
+    return [check for check in entries if isinstance(check, Mapping) and JUDGE_KEY in check]
 
 
 MAX_COMPARED_INSTANCES = 1_000

@@ -105,7 +105,7 @@ class Tally:
         first_passed = passed[index.attempts.round == 1]
         self.first_judged = int((first_passed >= 0).sum())
         self.first_passed = int((first_passed == 1).sum())
-        latest_passed = passed[index.last_round_rows()]
+        latest_passed = passed[index.last_rounds()]
         self.judged = int((latest_passed >= 0).sum())
         self.passed = int((latest_passed == 1).sum())
 

@@ -15,7 +15,7 @@ from harness.config.run_file import RunFile, flatten, is_below
 from harness.config.settings import Settings
 from harness.config.yaml_text import read_mapping
 from harness.datasets.folder import DataFolder
-from harness.datasets.rows import differing_rows, items
+from harness.datasets.rows import differing_row_numbers, item_numbers_text
 from harness.engine.inline_rows import inline_rows_path, write_rows
 from harness.engine.judges import judge_fingerprint
 from harness.engine.resolving import (
@@ -145,7 +145,7 @@ def _find_file(file: str) -> Path:
 
 def _resolve_paths(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Add the run file's folder, and make the paths of plug-ins' files absolute, in place."""
-    _resolve_plugin_paths(tree, DataFolder(folder, folder).own)
+    _resolve_plugin_paths(tree, DataFolder(folder, folder).next_to_run_file)
     return {**tree, "folder": str(folder / str(tree.get("folder") or "."))}
 
 
@@ -515,7 +515,9 @@ def _describe_changes(folder: RunFolder, run: RunFile, settings: Settings, *, st
     rows = inline_rows_path(run, settings)
     recorded_rows = folder.path / ROWS
     if rows and recorded_rows.exists() and rows.read_bytes() != recorded_rows.read_bytes():
-        changes.append(f"task.rows ({items(differing_rows(recorded_rows, rows))})")
+        changes.append(
+            f"task.rows ({item_numbers_text(differing_row_numbers(recorded_rows, rows))})"
+        )
     if changes:
         return f"started with different values: {', '.join(changes)}"
     input_changes = [

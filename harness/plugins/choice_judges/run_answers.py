@@ -36,8 +36,8 @@ class RunAnswers:
         self._row: dict[int, int] = {}
         self.failed = 0
         self.scripted = self._index.attempts.turns is not None
-        last_round_rows = self._index.last_round_rows()
-        rows = last_round_rows[self._index.attempts.sample[last_round_rows] == 0].tolist()
+        last_rounds = self._index.last_rounds()
+        rows = last_rounds[self._index.attempts.sample[last_rounds] == 0].tolist()
         texts: list[bytes] = []
         for row, answer in zip(rows, self._read(rows), strict=True):
             self.failed += answer.outcome == "error"
@@ -67,7 +67,7 @@ class RunAnswers:
 
 
 def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> RunAnswers:
-    """Return a finished run's answers, for a judge's option ``against`` (see `other_run`)."""
+    """Return the answers of a finished run that a judge's option ``against`` names."""
     folder = find_referenced_run(runs, name, task.fingerprint(), "against", simulated=simulated)
     if not folder.has_attempts() or folder.read_manifest().get("owed"):
         remedy = "Run its file again first: answers made later would be missing here."
