@@ -296,7 +296,7 @@ class ModelBuilder:
         resources = self.resources
         whole_limits = self._model_limits(section)
         limits = self._shard_limits(whole_limits)
-        beginnings = SharedPrefixes()
+        prefixes = SharedPrefixes()
         provider_keys: list[str] = []
 
         def record_secret(variable: str) -> str:
@@ -311,7 +311,7 @@ class ModelBuilder:
             arguments["secret"] = record_secret
             arguments["reply"] = reply
             arguments["on_allowances"] = observe_allowances
-            arguments["prompt_cut"] = beginnings
+            arguments["prompt_cut"] = prefixes
             backend = self._build_backend(section, limits, arguments)
             reasoning = Reasoning(section.reasoning)
             if section.headers:
@@ -333,7 +333,7 @@ class ModelBuilder:
             rates,
             section.price,
             where,
-            beginnings,
+            prefixes,
             reasoning,
             evaluated=where == "model" and self.task is not None,
             deferral=next(filter(None, deferrals), None),
