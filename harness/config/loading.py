@@ -19,7 +19,11 @@ from harness.errors import ConfigError, nearest, option
 def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
     """Set the value of a dotted key in nested mappings, adding missing sections.
 
-    Elements of lists are found by ``as`` or else ``name``, as in ``judges.second.max_tokens``.
+    Args:
+        tree: The mappings, which are changed.
+        key: The dotted key. Elements of lists are found by ``as`` or else ``name``, as in
+            ``judges.second.max_tokens``.
+        value: The new value.
 
     Raises:
         ConfigError: If the key's path leads through a value or an unknown element, or ends at an
