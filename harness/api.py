@@ -259,7 +259,7 @@ async def execute_runs(
                 say(warning, "yellow")
             if begin is not None:
                 begin()
-        with display.of({job.folder.name: name for name, job in jobs.items()}):
+        with display.set_runs({job.folder.name: name for name, job in jobs.items()}):
             failed: HarnessError | None = None
             executions = execute_all([*jobs.values()], display.watch, lambda: display.interrupted)
             async for job, _, error in executions:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from msgspec import UNSET
 
-from harness.backends import HttpBackend, OwnedServers, past_proxies
+from harness.backends import HttpBackend, OwnedServers, proxy_bypass
 from harness.calls.budget import reply_cost
 from harness.calls.keys import key_function
 from harness.calls.prompt_cache import SharedPrefixes
@@ -92,7 +92,7 @@ class Resources:
             if shard:
                 undivided = self.rate_limits(backend, endpoint, model)
         else:  # servers at a loopback address are those of one machine
-            host = platform.node() if past_proxies(endpoint) else ""
+            host = platform.node() if proxy_bypass(endpoint) else ""
             id_ = content_hash((backend, endpoint, model, host, *provider_keys))
         if id_ not in self._rate_limits:
             self._rate_limits[id_] = self._new_rate_limits(id_, undivided)
@@ -277,7 +277,7 @@ class ModelBuilder:
         resources = self.resources
         whole_limits = self._limits(section)
         limits = self._part(whole_limits)
-        beginnings = SharedPrefixes()
+        prefixes = SharedPrefixes()
         keys: list[str] = []
 
         def secret(variable: str) -> str:
@@ -290,7 +290,7 @@ class ModelBuilder:
         with keys_of(where):
             supplied = self._supplied(section, where, limits)
             supplied |= {"secret": secret, "reply": reply}
-            supplied |= {"on_allowances": observe, "prompt_cut": beginnings}
+            supplied |= {"on_allowances": observe, "prompt_cut": prefixes}
             backend = self._backend(section, limits, supplied)
             reasoning = Reasoning(section.reasoning)
             if section.headers:
@@ -311,7 +311,7 @@ class ModelBuilder:
             rates,
             price,
             where,
-            beginnings,
+            prefixes,
             reasoning,
             evaluated=where == "model" and self.task is not None,
             later=next(filter(None, terms), None),

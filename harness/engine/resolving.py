@@ -40,7 +40,7 @@ def named_model(text: str) -> dict[str, Any]:
             problem = f"{text!r:.60} names an accuracy that is not from 0 to 1."
             raise ConfigError(problem, "Write one such as simulated/0.8.")
         return {"backend": where, "name": name, "accuracy": float(name)}
-    if where in PRESETS and PRESETS[where].responses_only(name):
+    if where in PRESETS and PRESETS[where].needs_responses_api(name):
         return {"backend": "openai_responses", "preset": where, "name": name}
     if where in backends and name:
         return {"backend": where, "name": name}

@@ -17,7 +17,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from harness.backends._http import certificates
+from harness.backends._http import tls_context
 from harness.config.run_file import RunFile
 from harness.config.sections import JudgeSection
 from harness.config.settings import Settings, check_network, nltk_folders
@@ -246,7 +246,7 @@ def download(
     try:
         redirects = {"follow_redirects": True, "max_redirects": MOST_REDIRECTS}
         options: Any = {"headers": {"User-Agent": "harness"}, "timeout": silence, **redirects}
-        options["verify"] = certificates()
+        options["verify"] = tls_context()
         with httpx2.Client(**options) as client, client.stream("GET", url) as response:
             if response.status_code != 200:
                 status = f"{response.status_code} {response.reason_phrase}".strip()

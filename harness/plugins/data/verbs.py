@@ -26,7 +26,7 @@ from harness.plugins.data.documents import (
 )
 from harness.plugins.data.fetch import install, summary
 from harness.ports import Task, overrides
-from harness.terminal.console import output, say, show, show_listing, write
+from harness.terminal.console import output, print_listing, say, show, write
 
 WIDE = 80  # columns of a terminal on which data sets are listed as a table
 
@@ -72,7 +72,7 @@ def list_all(form: JsonFormat = "table") -> None:
         keys = ("name", "about", "licence", "home")
         facts = {key: getattr(dataset, key) for key in keys}
         data.append(facts | {"installed": state, "bytes": bytes_})
-    show_listing(table if output.width >= WIDE else Group(*lines), data, form)
+    print_listing(table if output.width >= WIDE else Group(*lines), data, form)
     say(f"The data folder is {root}.")
 
 
