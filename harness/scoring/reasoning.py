@@ -253,7 +253,7 @@ class Reasoning:
         starts = {_UNKNOWN_MARK.pattern, *(mark.opening for mark in self.marks)}
         starts |= {mark.before_answer for mark in self.marks if mark.before_answer}
         alternatives = "|".join(f"(?:{start})" for start in sorted(starts))
-        return re.compile(f"(?:{_IGNORED.pattern})(?:{alternatives})")
+        return re.compile(f"(?:{_IGNORED_SPACE.pattern})(?:{alternatives})")
 
     @cached_property
     def _hints(self) -> frozenset[str]:
