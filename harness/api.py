@@ -30,8 +30,15 @@ from harness.engine.infrastructure import set_copies_aside
 from harness.engine.models import Resources, ignored_urls
 from harness.engine.preparation import prepare_all, prepare_data
 from harness.engine.run_files import read_runs, registered, run_named
-from harness.errors import ConfigError, HarnessError, UserError, for_python, nearest, refuse_unknown
-from harness.execution import executing
+from harness.errors import (
+    ConfigError,
+    HarnessError,
+    UserError,
+    check_name,
+    python_style,
+    suggest_name,
+)
+from harness.execution import set_code_permission
 from harness.plugin_loader import register
 from harness.results import RunResult
 from harness.store.runs import set_aside
@@ -54,7 +61,7 @@ class RunOptions(TypedDict, total=False):
     progress: bool
 
 
-_DEFAULTS = {"progress": True, "fresh": False, "rescore": False}
+_OPTION_DEFAULTS = {"progress": True, "fresh": False, "rescore": False}
 
 
 def strict_options(options: Any) -> Callable[[F], F]:
@@ -70,13 +77,13 @@ def strict_options(options: Any) -> Callable[[F], F]:
 
         def check(keywords: Mapping[str, Any]) -> None:
             for name in keywords.keys() - names:
-                hint = nearest(name, options.__annotations__)
+                hint = suggest_name(name, options.__annotations__)
                 raise TypeError(f"{function.__name__}() has no option {name!r}. {hint}")
 
         @wraps(function)
         def blocking(*arguments: Any, **keywords: Any) -> Any:
             check(keywords)
-            with for_python():
+            with python_style():
                 try:
                     return function(*arguments, **keywords)
                 except KeyboardInterrupt as error:
@@ -87,13 +94,13 @@ def strict_options(options: Any) -> Callable[[F], F]:
         @wraps(function)
         async def awaited(*arguments: Any, **keywords: Any) -> Any:
             check(keywords)
-            with for_python():
+            with python_style():
                 return await function(*arguments, **keywords)
 
         parameters = list(fixed)
         for name, kind in options.__annotations__.items():
-            annotation = kind.__forward_arg__ + ("" if name in _DEFAULTS else " | None")
-            default = _DEFAULTS.get(name)
+            annotation = kind.__forward_arg__ + ("" if name in _OPTION_DEFAULTS else " | None")
+            default = _OPTION_DEFAULTS.get(name)
             parameters.append(
                 inspect.Parameter(
                     name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
@@ -140,14 +147,14 @@ def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> 
         >>> harness.run("quickstart", overrides=weak, limit=13, name="weak", progress=False)
         RunResult('weak', pass rate 0.712 ± 0.079, 95% 0.504-0.870, n=52, simulated)
     """
-    variant = _only_variant(file, options)
+    variant = _required_variant(file, options)
     return run_all(file, **options)[variant]
 
 
 @strict_options(RunOptions)
 async def arun(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:
     """Do the same as `run`, without blocking the running event loop."""
-    variant = _only_variant(file, options)
+    variant = _required_variant(file, options)
     return (await arun_all(file, **options))[variant]
 
 
@@ -169,10 +176,10 @@ def run_all(
         KeyboardInterrupt: After Ctrl-C, once the calls in flight have ended.
     """
     display = Display({}, visible=options.get("progress", True))
-    return finished(display, partial(_run_all, display, file, **options))
+    return run_blocking(display, partial(_run_all, display, file, **options))
 
 
-def finished(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
+def run_blocking(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
     """Return a coroutine's result, even in a notebook's running event loop."""
     try:
         notebook = asyncio.get_running_loop().is_running()
@@ -205,7 +212,7 @@ async def arun_all(
 async def _run_all(
     display: Display, file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]
 ) -> dict[str, RunResult]:
-    with executing():
+    with set_code_permission("allowed"):
         base, runs = read_runs(
             file,
             model=options.get("model", ""),
@@ -214,7 +221,7 @@ async def _run_all(
         )
     base = options.get("name") or base
     only = options.get("variant", "")
-    refuse_unknown(only, runs, f"The run file has no variant {only!r}.")
+    check_name(only, runs, f"The run file has no variant {only!r}.")
     return await execute_runs(display, runs, base, options, only)
 
 
@@ -239,7 +246,7 @@ async def execute_runs(
         begin: For runs that may be extended by further variants: is called before the first run
             starts.
     """
-    with executing(), Resources(Settings()) as resources:
+    with set_code_permission("allowed"), Resources(Settings()) as resources:
         chosen = {name: run for name, run in runs.items() if only in ("", name)}
         aside = set_aside(resources.settings.runs_dir, base, chosen, removed=not only)
         with aside if options.get("fresh") else nullcontext():
@@ -273,8 +280,8 @@ async def execute_runs(
     return {name: RunResult(job.folder) for name, job in jobs.items() if job.folder.exists()}
 
 
-@executing()
-def _only_variant(file: str | Path | Mapping[str, Any], options: RunOptions) -> str:
+@set_code_permission("allowed")
+def _required_variant(file: str | Path | Mapping[str, Any], options: RunOptions) -> str:
     overrides = options.get("overrides", {})
     _, runs = read_runs(file, model=options.get("model", ""), further=overrides)
     variant = options.get("variant", "")
@@ -337,7 +344,7 @@ def backend(plugin: P) -> P:
     if not hasattr(plugin, "__name__"):
         problem = f"{plugin!r:.60} has no name under which it could be registered."
         raise ConfigError(problem, "Call it in a function, and register the function.")
-    register("backends", _snake(plugin.__name__, "Backend"), plugin)
+    register("backends", _plugin_name(plugin.__name__, "Backend"), plugin)
     return plugin
 
 
@@ -349,7 +356,7 @@ def task(plugin: P) -> P:
     Raises:
         ConfigError: If a built-in or installed task has this name.
     """
-    register("tasks", _snake(plugin.__name__, "Task"), plugin)
+    register("tasks", _plugin_name(plugin.__name__, "Task"), plugin)
     return plugin
 
 
@@ -361,9 +368,9 @@ def judge(plugin: P) -> P:
     Raises:
         ConfigError: If a built-in or installed judge has this name.
     """
-    register("judges", _snake(plugin.__name__, "Judge"), plugin)
+    register("judges", _plugin_name(plugin.__name__, "Judge"), plugin)
     return plugin
 
 
-def _snake(name: str, suffix: str) -> str:
+def _plugin_name(name: str, suffix: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.removesuffix(suffix) or name).lower()

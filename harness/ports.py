@@ -36,7 +36,7 @@ from harness.records import (
 B = TypeVar("B")
 
 
-def overrides(plugin: object, method: Callable[..., Any]) -> bool:
+def overrides_method(plugin: object, method: Callable[..., Any]) -> bool:
     """Return whether a plug-in's class overrides a method of its base class.
 
     For what only the class can say, before there is an instance, or what saves work for each
@@ -50,7 +50,7 @@ def overrides(plugin: object, method: Callable[..., Any]) -> bool:
     return getattr(kind, method.__name__, method) is not method
 
 
-def class_of(plugin: object, base: type[B]) -> type[B]:
+def plugin_class(plugin: object, base: type[B]) -> type[B]:
     """Return a plug-in's class or, if it is a factory of unknown plug-ins, the base class."""
     return plugin if isinstance(plugin, type) and issubclass(plugin, base) else base
 
@@ -161,7 +161,7 @@ class DataTable:
     source: str = ""  # the paper and its table or figure
 
 
-PARAMETERS = frozenset({"temperature", "top_p", "max_tokens", "stop", "extra", "seed"})
+DECODING_PARAMETERS = frozenset({"temperature", "top_p", "max_tokens", "stop", "extra", "seed"})
 """Names of the backend features that are decoding parameters (see `Backend.features`)."""
 
 CONSTRAINTS: frozenset[ConstraintKind] = frozenset(get_args(ConstraintKind))
@@ -261,7 +261,7 @@ class Backend(ABC):
             name: The backend's name in the run file.
             decoding: The parameters. Their constraint is checked elsewhere.
         """
-        refused = sorted(decoding.given().keys() - self.features - {"constraint"})
+        refused = sorted(decoding.specified_fields().keys() - self.features - {"constraint"})
         if refused:
             keys = ", ".join(f"decoding.{key}" for key in refused)
             here = f" (here: {self.endpoint})" if self.endpoint else ""
@@ -730,7 +730,7 @@ class Task(ABC, Generic[D]):
         yield from ()
 
 
-_TOGETHER = (
+_METHOD_PAIRS = (
     (Task.turns, Task.at_turn),
     (Task.user_role, Task.at_played_turn),
     (Task.criteria, Task.instruction),
@@ -742,16 +742,16 @@ def task_problems(task: Task[Any]) -> Iterator[str]:
     """Yield a sentence for each invalid value, and for each method that another one needs."""
     if task.on_truncated not in ("fail", "grade"):
         yield "Its 'on_truncated' is neither 'fail' nor 'grade'."
-    if task.measure is not None and not overrides(task, Task.score_of_no_answer):
+    if task.measure is not None and not overrides_method(task, Task.score_of_no_answer):
         yield "It has a 'measure' and no 'score_of_no_answer'."
-    if not overrides(task, Task.constraint) and task.constraint_kind is not None:
+    if not overrides_method(task, Task.constraint) and task.constraint_kind is not None:
         yield "It has a 'constraint_kind' and no 'constraint'."
-    for first, second in _TOGETHER:
-        if overrides(task, first) and not overrides(task, second):
+    for first, second in _METHOD_PAIRS:
+        if overrides_method(task, first) and not overrides_method(task, second):
             yield f"It has {first.__name__!r} and no {second.__name__!r}."
 
 
-BASES: Mapping[str, Any] = {
+BASE_CLASSES: Mapping[str, Any] = {
     "tasks": Task,
     "backends": Backend,
     "judges": Judge,

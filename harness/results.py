@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.analysis.metrics import Metrics
-from harness.analysis.summary import measure
+from harness.analysis.summary import compute_metrics
 from harness.config.run_file import RunFile
 from harness.engine.resolving import row_fields
 from harness.errors import ConfigError, DataMissing
@@ -21,14 +21,14 @@ from harness.plugin_loader import Kind
 from harness.records import Attempt
 from harness.report.run_tables import run_document
 from harness.report.table import TableDocument
-from harness.report.terminal import terminal
-from harness.report.text import interval, with_error
+from harness.report.terminal import render_for_terminal
+from harness.report.text import format_interval, format_with_error
 from harness.store.index import AttemptIndex
 from harness.store.lost_lines import warn_of_missing
 from harness.store.run_folder import RunFolder
 
-WIDTH = 120  # of a table in a notebook, in characters
-CODE = '<pre style="line-height: 1.25; white-space: pre; overflow-x: auto">{code}</pre>'
+CONSOLE_WIDTH = 120  # of a table in a notebook, in characters
+HTML_TEMPLATE = '<pre style="line-height: 1.25; white-space: pre; overflow-x: auto">{code}</pre>'
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class RunResult:
     @cached_property
     def metrics(self) -> Metrics:
         """The run's metrics. If some samples are unfinished, ``metrics.complete`` is False."""
-        return measure(self.folder)
+        return compute_metrics(self.folder)
 
     def attempts(self) -> list[Attempt]:
         """Return all attempts, ordered by instance, sample and round.
@@ -65,7 +65,7 @@ class RunResult:
         Raises:
             DataMissing: If there are none.
         """
-        index = recorded_attempts(self.folder)
+        index = open_attempts(self.folder)
         return list(index.read(Attempt, index.rows_by_name(row_fields(self.folder))))
 
     def samples(self) -> list[Attempt]:
@@ -74,7 +74,7 @@ class RunResult:
         Raises:
             DataMissing: If there are no attempts.
         """
-        index = recorded_attempts(self.folder)
+        index = open_attempts(self.folder)
         rows = index.rows_by_name(row_fields(self.folder))
         is_last = index.attempts.is_last_round()[rows]
         return list(index.read(Attempt, rows[is_last]))
@@ -96,7 +96,7 @@ class RunResult:
             >>> frame = run.to_frame()  # doctest: +SKIP
             >>> frame.groupby("group_structure")["passed"].mean()  # doctest: +SKIP
         """
-        return exported_frame([self], attempts)
+        return export_frame([self], attempts)
 
     def check(
         self,
@@ -158,9 +158,9 @@ class RunResult:
     def __repr__(self) -> str:
         metrics = self.metrics
         figure = metrics.primary()
-        text = f"{metrics.measure or 'pass rate'} {with_error(figure.mean, figure.stderr)}"
+        text = f"{metrics.measure or 'pass rate'} {format_with_error(figure.mean, figure.stderr)}"
         if figure.ci95:
-            text += f", 95% {interval(figure.ci95)}"
+            text += f", 95% {format_interval(figure.ci95)}"
         text += f", n={figure.n:,}"
         if not metrics.complete:
             text += f", incomplete: {metrics.progress}"
@@ -169,7 +169,7 @@ class RunResult:
         return f"RunResult({self.name!r}, {text})"
 
     def _repr_html_(self) -> str:
-        return displayed(run_document(self.metrics), html=True)
+        return render_document(run_document(self.metrics), html=True)
 
 
 class TableResult(ABC):
@@ -191,13 +191,13 @@ class TableResult(ABC):
         return data_frame([[record.get(key) for key in columns] for record in records], columns)
 
     def __repr__(self) -> str:
-        return displayed(self.document)
+        return render_document(self.document)
 
     def _repr_html_(self) -> str:
-        return displayed(self.document, html=True)
+        return render_document(self.document, html=True)
 
 
-def recorded_attempts(folder: RunFolder) -> AttemptIndex:
+def open_attempts(folder: RunFolder) -> AttemptIndex:
     """Return the index of a run's attempts, with a warning if some are missing.
 
     Raises:
@@ -211,7 +211,7 @@ def recorded_attempts(folder: RunFolder) -> AttemptIndex:
     return index
 
 
-def exported_frame(runs: Iterable[RunResult], attempts: bool) -> Any:
+def export_frame(runs: Iterable[RunResult], attempts: bool) -> Any:
     """Return a data frame of runs, with a row per sample or, if ``attempts``, per attempt."""
     table: Any = Kind("results").load("ExportedRows")
     rows = table.of([run.folder for run in runs], attempts=attempts)
@@ -236,14 +236,14 @@ def data_frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None])
     raise ConfigError("A data frame needs pandas or polars.", "Install one: pip install pandas")
 
 
-def displayed(document: TableDocument, *, html: bool = False) -> str:
+def render_document(document: TableDocument, *, html: bool = False) -> str:
     """Return a document as a terminal or, if ``html``, a notebook displays it."""
     from rich.console import Console
 
-    console = Console(record=True, file=io.StringIO(), width=WIDTH, force_jupyter=False)
-    console.print(terminal(document))
+    console = Console(record=True, file=io.StringIO(), width=CONSOLE_WIDTH, force_jupyter=False)
+    console.print(render_for_terminal(document))
     if html:
-        return console.export_html(inline_styles=True, code_format=CODE)
+        return console.export_html(inline_styles=True, code_format=HTML_TEMPLATE)
     return console.export_text()
 
 

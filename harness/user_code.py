@@ -23,10 +23,18 @@ from typing_extensions import override
 
 from harness.errors import ConfigError, HarnessError, option
 from harness.ports import APPLICATION, Backend, Checker
-from harness.records import LARGEST, Instance, Reply, Request, Score, content_hash, without_arrays
+from harness.records import (
+    MAX_MAGNITUDE,
+    Instance,
+    Reply,
+    Request,
+    Score,
+    content_hash,
+    unwrap_array,
+)
 
 
-def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+def checker_factory(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Return a factory of checkers that call a function.
 
     The checkers raise ConfigError if the function fails or returns a value of the wrong type.
@@ -54,7 +62,7 @@ def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         def check(self, text: str, instance: Instance[Any]) -> Score:
             supplied = {"instance": instance} if takes_instance else {}
             call = functools.partial(function, text, **supplied, **self._options)
-            return checked(call, name, text, instance)
+            return run_check(call, name, text, instance)
 
     def build(**options: Any) -> FunctionChecker:
         return FunctionChecker(**options)
@@ -66,11 +74,11 @@ def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     return build
 
 
-def checked(check: Callable[[], object], name: str, text: str, instance: Instance[Any]) -> Score:
+def run_check(check: Callable[[], object], name: str, text: str, instance: Instance[Any]) -> Score:
     """Call a user's check of a text, and return the score that its return value stands for.
 
     Args:
-        check: The call. Its result is as described in `checker_of`.
+        check: The call. Its result is as described in `checker_factory`.
         name: The check's name in messages.
         text: The text that it checks.
         instance: The instance that the text answers.
@@ -83,30 +91,30 @@ def checked(check: Callable[[], object], name: str, text: str, instance: Instanc
     except HarnessError:
         raise
     except (Exception, SystemExit) as error:
-        problem = _raised(error, name, instance.id, text)
+        problem = _describe_raised(error, name, instance.id, text)
         remedy = "A check must not raise: catch the error and return False or the reason."
         if isinstance(getattr(error, "obj", None), Instance):
             remedy = 'A field of the row is instance.data.row["NAME"].'
         raise ConfigError(problem, f"{remedy} {rescore_remedy()}") from error
-    if (score := _score(returned)) is not None:
+    if (score := _score_from_return(returned)) is not None:
         return score
     problem = f"The check {name!r} returned {returned!r:.60} on instance {instance.id!r:.60}."
     remedy = "Return True or False, a finite number, a string or a Score."
     raise ConfigError(problem, f"{remedy} {rescore_remedy()}")
 
 
-def _score(returned: Any) -> Score | None:
+def _score_from_return(returned: Any) -> Score | None:
     """Return the score that a check's return value stands for, or None if it has another type."""
     if isinstance(returned, Score):
         return returned
-    returned = without_arrays(returned)
+    returned = unwrap_array(returned)
     if isinstance(returned, bool):
         return Score(returned, returned)
     if isinstance(returned, str):
         return Score(not returned, not returned, returned)
-    if isinstance(returned, int) and abs(returned) <= LARGEST:
+    if isinstance(returned, int) and abs(returned) <= MAX_MAGNITUDE:
         return Score(float(returned))
-    if isinstance(returned, Decimal) and returned.is_finite() and abs(returned) <= LARGEST:
+    if isinstance(returned, Decimal) and returned.is_finite() and abs(returned) <= MAX_MAGNITUDE:
         return Score(float(returned))
     if isinstance(returned, int | float):
         return Score(returned)
@@ -118,7 +126,7 @@ def rescore_remedy() -> str:
     return f"No paid reply is lost: fix the check, and run again with {option('rescore')}."
 
 
-def _raised(error: BaseException, name: str, instance: str, text: str) -> str:
+def _describe_raised(error: BaseException, name: str, instance: str, text: str) -> str:
     frames = traceback.extract_tb(error.__traceback__)[1:]
     own_frames = [frame for frame in frames if frame.filename == frames[0].filename]
     place = (
@@ -223,7 +231,7 @@ class SourceLoader(SourceFileLoader):
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
-class _Beside:
+class _FolderFinder:
     """A finder of the modules in a folder, except those named like the standard library's."""
 
     def __init__(self, folder: Path) -> None:
@@ -240,7 +248,7 @@ class _Beside:
         return spec
 
 
-_beside = functools.cache(_Beside)
+_folder_finder = functools.cache(_FolderFinder)
 
 
 def load_file(path: Path) -> ModuleType:
@@ -253,7 +261,7 @@ def load_file(path: Path) -> ModuleType:
     spec = spec_from_file_location(path.stem, path, loader=loader)
     assert spec is not None
     module = module_from_spec(spec)
-    finder = _beside(path.absolute().parent)
+    finder = _folder_finder(path.absolute().parent)
     hooks = sys.meta_path
     hooks[:] = [finder, *(hook for hook in hooks if hook is not finder)]
     finder.names.clear()
@@ -268,11 +276,13 @@ def load_file(path: Path) -> ModuleType:
     return module
 
 
-OPTIONS = (str, int, float, list, tuple, dict, Path)  # types of options in a run file
-_Ended: TypeAlias = tuple[Any, Exception | None]  # the result of a call, or its exception
+OPTION_TYPES = (str, int, float, list, tuple, dict, Path)  # types of options in a run file
+_CallResult: TypeAlias = tuple[Any, Exception | None]  # the result of a call, or its exception
 
 
-def backend_of(function: Callable[..., Any], digest: str, file: str = "") -> Callable[..., Any]:
+def backend_factory(
+    function: Callable[..., Any], digest: str, file: str = ""
+) -> Callable[..., Any]:
     """Return a factory of backends that answer with a function.
 
     Args:
@@ -315,7 +325,7 @@ def backend_of(function: Callable[..., Any], digest: str, file: str = "") -> Cal
             self._arguments = arguments
             options = {}
             for key, value in arguments.items():
-                if isinstance(value, OPTIONS):
+                if isinstance(value, OPTION_TYPES):
                     options[key] = str(value) if isinstance(value, Path) else value
             self._key = content_hash([digest, options]) if options else digest
 
@@ -333,7 +343,7 @@ def backend_of(function: Callable[..., Any], digest: str, file: str = "") -> Cal
             if inspect.iscoroutinefunction(function):
                 answer = await call()
             else:
-                answer, error = await _in_thread(call)
+                answer, error = await _call_in_thread(call)
                 if error is not None:
                     raise error
                 if inspect.isawaitable(answer):  # of an object whose __call__ is async
@@ -352,17 +362,17 @@ def backend_of(function: Callable[..., Any], digest: str, file: str = "") -> Cal
     return build
 
 
-async def _in_thread(call: Callable[[], Any]) -> _Ended:
+async def _call_in_thread(call: Callable[[], Any]) -> _CallResult:
     """Return a call's result, or its error. A call that hangs does not keep Python from exiting."""
     loop = asyncio.get_running_loop()
-    ended: asyncio.Future[_Ended] = loop.create_future()
+    ended: asyncio.Future[_CallResult] = loop.create_future()
 
-    def settle(result: _Ended) -> None:
+    def settle(result: _CallResult) -> None:
         if not ended.done():  # it is done if the call has taken too long
             ended.set_result(result)
 
     def work() -> None:
-        result: _Ended
+        result: _CallResult
         try:
             result = (call(), None)
         except Exception as error:

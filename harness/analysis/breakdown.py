@@ -19,7 +19,7 @@ from harness.analysis.clustered import (
     Estimate,
     clustered_means,
     linearised_share,
-    over_samples,
+    to_sample_statistic,
 )
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.config.sections import of_k
@@ -36,12 +36,12 @@ from harness.store.columns import (
 Key = tuple[str, ...]  # The name of a group for each requested label
 
 
-def of_round(attempts: AttemptTable, number: int = 1) -> AttemptTable:
+def select_round(attempts: AttemptTable, number: int = 1) -> AttemptTable:
     """Return the attempts of one round."""
     return attempts.take(attempts.round == number)
 
 
-def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
+def best_of_first_rounds(attempts: AttemptTable, k: int) -> AttemptTable:
     """Return each sample's first row, with the sample's best verdict in rounds 1 to k."""
     starts = attempts.sample_starts()
     # Verdicts are numbers, pass > failure > no verdict, so the maximum is the best one.
@@ -51,7 +51,7 @@ def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
     return replace(attempts.take(starts), passed=passed)
 
 
-def values_of(samples: AttemptTable, score: str) -> tuple[Bools, NDArray[Any]]:
+def score_values(samples: AttemptTable, score: str) -> tuple[Bools, NDArray[Any]]:
     """Return an (n,) mask of samples with a value of a score or `PASS_RATE`, and these values."""
     if score == PASS_RATE:
         return samples.judged, samples.passed[samples.judged]
@@ -76,11 +76,11 @@ def is_share(table: AttemptTable, score: str) -> bool:
         return True
     if score in table.shares:
         return table.shares[score]
-    _, values = values_of(table, score)
+    _, values = score_values(table, score)
     return bool(np.all((values >= 0) & (values <= 1)))
 
 
-def scored(samples: AttemptTable, score: str) -> AttemptTable:
+def rows_for_score(samples: AttemptTable, score: str) -> AttemptTable:
     """Return the rows that a score is averaged over: samples or, for ``pass@4``, instances.
 
     The values of a score such as ``pass@4`` are stored in ``passed``. A recorded score of the same
@@ -184,7 +184,7 @@ class Groups:
 
     def _in_units(self, samples: AttemptTable, score: str) -> tuple[NDArray[Any], Ints]:
         """Return the values of a score in all groups, and the indices of their units."""
-        has_value, values = values_of(samples, score)
+        has_value, values = score_values(samples, score)
         unit = self.unit[samples.instance[has_value]]
         return values[unit >= 0], unit[unit >= 0]
 
@@ -201,11 +201,11 @@ class Groups:
             if n:
                 estimate = estimates.get(number, Estimate())
                 statistic = estimate.share() if fraction else estimate.number()
-                statistics[number] = over_samples(statistic, n)
+                statistics[number] = to_sample_statistic(statistic, n)
         return statistics
 
 
-def values_by(
+def mean_by_group(
     samples: AttemptTable, score: str, *labels: str, weight: str = ""
 ) -> dict[Key, SampleStatistic]:
     """Return the mean of a score by group of ``labels`` (without labels: the group ``()``).
@@ -213,7 +213,7 @@ def values_by(
     It is weighted by the score ``weight`` if the samples have that.
     """
     if weight in samples.scores and len(samples):
-        return weighted_means(samples, score, weight, *labels)
+        return weighted_mean_by_group(samples, score, weight, *labels)
     groups = Groups.by(samples.instances, *labels)
     means = groups.means(samples, score)
     if not (labels or means):
@@ -221,9 +221,9 @@ def values_by(
     return {groups.names[number]: mean for number, mean in means.items()}
 
 
-def value_of(samples: AttemptTable, score: str, weight: str = "") -> SampleStatistic:
-    """Return the mean of a score (or `PASS_RATE`) over all samples, as `values_by`."""
-    return values_by(samples, score, weight=weight)[()]
+def mean_score(samples: AttemptTable, score: str, weight: str = "") -> SampleStatistic:
+    """Return the mean of a score (or `PASS_RATE`) over all samples, as `mean_by_group`."""
+    return mean_by_group(samples, score, weight=weight)[()]
 
 
 def group_codes(
@@ -242,20 +242,20 @@ def group_codes(
     return np.array([number.get(key, -1) for key in keys], dtype=np.int32), names
 
 
-def weighted_means(
+def weighted_mean_by_group(
     samples: AttemptTable, score: str, weight: str, *labels: str
 ) -> dict[Key, SampleStatistic]:
     """Return the mean of ``score``, weighted by the score ``weight``, by group of ``labels``."""
 
     def figure(rows: AttemptTable) -> SampleStatistic:
-        values, weights, clusters = values_of_both(rows, score, weight)
+        values, weights, clusters = paired_score_values(rows, score, weight)
         share = is_share(rows, score)
         return ratio_of_sums(weights * values, weights, clusters, len(rows), share=share)
 
-    return by_group(samples, labels, figure)
+    return statistic_by_group(samples, labels, figure)
 
 
-def by_group(
+def statistic_by_group(
     samples: AttemptTable,
     labels: tuple[str, ...],
     figure: Callable[[AttemptTable], SampleStatistic],
@@ -266,13 +266,13 @@ def by_group(
     return {groups.names[number]: figure(samples.take(rows)) for number, rows in by_number}
 
 
-def values_of_both(
+def paired_score_values(
     rows: AttemptTable, first: str, second: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Ints]:
     """Return the values of two scores and the clusters of the rows that have both."""
-    both = rows.take(values_of(rows, first)[0] & values_of(rows, second)[0])
-    _, values = values_of(both, first)
-    _, second_values = values_of(both, second)
+    both = rows.take(score_values(rows, first)[0] & score_values(rows, second)[0])
+    _, values = score_values(both, first)
+    _, second_values = score_values(both, second)
     return values.astype(np.float64), second_values.astype(np.float64), both.cluster
 
 
@@ -288,4 +288,4 @@ def ratio_of_sums(
     if not denominators.sum():
         return SampleStatistic(missing=n_samples)
     estimate = linearised_share(numerators, denominators, clusters)
-    return over_samples(estimate.share() if share else estimate.number(), n_samples)
+    return to_sample_statistic(estimate.share() if share else estimate.number(), n_samples)

@@ -106,7 +106,7 @@ class Estimate:
         )
 
 
-def over_samples(statistic: Statistic, n_samples: int) -> SampleStatistic:
+def to_sample_statistic(statistic: Statistic, n_samples: int) -> SampleStatistic:
     """Return a statistic as one over ``n_samples``, some of which have no value."""
     return SampleStatistic(**structs.asdict(statistic), missing=n_samples - statistic.n)
 
@@ -211,9 +211,9 @@ def clustered_means(
     means = np.add.reduceat(totals(1), starts) / n
     mean_of[present] = np.repeat(means, n_units)
     squared_totals = np.square(totals(1))
-    clustered = _stderrs(np.add.reduceat(squared_totals, starts), n_units, n)
+    clustered = _standard_errors(np.add.reduceat(squared_totals, starts), n_units, n)
     squares = np.add.reduceat(totals(2), starts)
-    naive = _stderrs(squares, n, n)
+    naive = _standard_errors(squares, n, n)
     informative = informative_degrees(squared_totals, starts)
     kish = n**2 / np.add.reduceat(sizes.astype(np.float64) ** 2, starts)
     verdicts = squares >= n * means * (1 - means) * (1 - 1e-9)  # the largest spread in [0, 1]
@@ -222,7 +222,7 @@ def clustered_means(
     unequal = np.minimum.reduceat(sizes, starts) < np.maximum.reduceat(sizes, starts)
     for place in unequal.nonzero()[0].tolist():
         unit_sizes = sizes[starts[place] : starts[place] + n_units[place]]
-        degrees[place] = _cached_degrees(np.bincount(unit_sizes).tobytes())
+        degrees[place] = _degrees_of_sizes(np.bincount(unit_sizes).tobytes())
     columns = (
         *(means.tolist(), clustered, naive, n.tolist(), n_units.tolist(), degrees),
         *(informative.tolist(), kish.tolist(), largest.tolist()),
@@ -231,7 +231,7 @@ def clustered_means(
     return dict(zip(group[starts].tolist(), estimates, strict=True))
 
 
-def _stderrs(
+def _standard_errors(
     squares: NDArray[Any], units: NDArray[np.integer], n: NDArray[np.integer]
 ) -> list[float | None]:
     stderrs = np.sqrt(units / np.maximum(units - 1, 1) * squares) / n
@@ -261,7 +261,7 @@ def kish_size(clusters: NDArray[np.integer], weights: NDArray[np.float64]) -> fl
     return float(totals.sum() ** 2 / np.square(totals).sum())
 
 
-def rate(values: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
+def clustered_rate(values: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
     """Return the mean of values in [0, 1], with its clustered standard error and 95% interval."""
     return clustered_mean(values, clusters).share()
 
@@ -286,7 +286,7 @@ def linearised_share(
     return replace(estimate, mean=share, naive_stderr=None, kish=kish, largest=inf)
 
 
-def linearised(
+def linearised_statistic(
     value: float, influence: NDArray[np.float64], clusters: NDArray[Any], low: float, high: float
 ) -> Statistic:
     """Return a value as a statistic, with the standard error and interval from its linearisation.
@@ -334,5 +334,5 @@ def degrees_of_freedom(sizes: NDArray[Any]) -> float:
 
 
 @lru_cache(maxsize=4096)  # small groups have the same few sizes
-def _cached_degrees(sizes: bytes) -> float:
+def _degrees_of_sizes(sizes: bytes) -> float:
     return degrees_of_freedom(np.frombuffer(sizes, np.intp))

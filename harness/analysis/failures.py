@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from harness.records import OUTCOMES, Outcome
 from harness.store.index import AttemptIndex
-from harness.wording import one_line
+from harness.wording import to_one_line
 
 FENCE_HINT = "If the JSON is in a ``` block, add extraction: fence to the check json_schema."
-LOOKED_AT = 100  # unparseable answers in which a ``` block is looked for
+MAX_ANSWERS_SEARCHED = 100  # unparseable answers in which a ``` block is looked for
 
-VALUE = re.compile(r"'[^']*[\\^\[{][^']*'|\d+")  # a quoted regular expression, or a number
+QUOTED_REGEX_OR_NUMBER = re.compile(
+    r"'[^']*[\\^\[{][^']*'|\d+"
+)  # a quoted regular expression, or a number
 
 _NO_VERDICT = {
     "truncated": "the answer reached the token limit (decoding.max_tokens)",
@@ -27,7 +29,7 @@ _NO_VERDICT = {
 }
 
 
-LONGEST = 300  # Maximum characters of a label, group, kind or reason of a constraint
+MAX_TEXT_CHARS = 300  # Maximum characters of a label, group, kind or reason of a constraint
 
 
 class ListedConstraint(Struct, gc=False):
@@ -46,10 +48,10 @@ class ListedConstraint(Struct, gc=False):
 
     @property
     def labels(self) -> dict[str, str]:
-        """The constraint's groups by label. Only strings are kept, cut to `LONGEST`."""
+        """The constraint's groups by label. Only strings are kept, cut to `MAX_TEXT_CHARS`."""
         groups = self.groups.items() if isinstance(self.groups, dict) else ()
         texts = ((label, group) for label, group in groups if isinstance(group, str))
-        return {label[:LONGEST]: group[:LONGEST] for label, group in texts}
+        return {label[:MAX_TEXT_CHARS]: group[:MAX_TEXT_CHARS] for label, group in texts}
 
 
 class _Details(Struct, gc=False):
@@ -90,26 +92,28 @@ class FailedLine(Struct, gc=False):
     @property
     def reason(self) -> str:
         """The call's error, else the scores' reasons, else the outcome in words, else ""."""
-        return self.error or reasons(self.scores) or _NO_VERDICT.get(self.outcome, "")
+        return self.error or join_reasons(self.scores) or _NO_VERDICT.get(self.outcome, "")
 
 
 S = TypeVar("S", bound=FailedLine)
 
 
-def reasons(scores: Mapping[str, ScoreDetails]) -> str:
+def join_reasons(scores: Mapping[str, ScoreDetails]) -> str:
     """Return the reasons that scores give, joined by semicolons."""
     return "; ".join(score.reason for score in scores.values() if score.reason)
 
 
-def read_deciding(
-    index: AttemptIndex, shape: type[S], rows: NDArray[np.intp] | Sequence[int]
+def read_without_advisory_scores(
+    index: AttemptIndex, line_type: type[S], rows: NDArray[np.intp] | Sequence[int]
 ) -> Iterator[S]:
     """Yield lines of attempts, without the scores of judges that do not decide."""
     judges = index.register.judges
-    silent = tuple(f"{name}." for name, judge in judges.items() if not judge.decides)
-    for line in index.read(shape, rows):
+    advisory_prefixes = tuple(f"{name}." for name, judge in judges.items() if not judge.decides)
+    for line in index.read(line_type, rows):
         scores = line.scores.items()
-        line.scores = {name: score for name, score in scores if not name.startswith(silent)}
+        line.scores = {
+            name: score for name, score in scores if not name.startswith(advisory_prefixes)
+        }
         yield line
 
 
@@ -120,7 +124,9 @@ def read_failed_lines(
     table = index.attempts.turns or index.attempts
     failed = (table.passed == 0) | (table.outcome == OUTCOMES.index("error"))
     rows = order[failed[order]]
-    yield from zip(rows.tolist(), read_deciding(index, FailedLine, rows), strict=True)
+    yield from zip(
+        rows.tolist(), read_without_advisory_scores(index, FailedLine, rows), strict=True
+    )
 
 
 def fence_hint(index: AttemptIndex, settings: object) -> str:
@@ -128,18 +134,20 @@ def fence_hint(index: AttemptIndex, settings: object) -> str:
     if "extraction" in str(settings):
         return ""
     unparseable = index.attempts.outcome == OUTCOMES.index("unparseable")
-    lines = index.read(FailedLine, np.flatnonzero(unparseable)[:LOOKED_AT])
+    lines = index.read(FailedLine, np.flatnonzero(unparseable)[:MAX_ANSWERS_SEARCHED])
     return FENCE_HINT if any("```" in (line.text or "") for line in lines) else ""
 
 
-def without_values(reason: str) -> str:
+def mask_numbers(reason: str) -> str:
     """Return a reason on one line, with its numbers replaced by N.
 
-    The numbers in a regular expression are kept. The result is cut to `LONGEST` characters.
+    The numbers in a regular expression are kept. The result is cut to `MAX_TEXT_CHARS` characters.
 
-    >>> without_values("98 of 100 words")
+    >>> mask_numbers("98 of 100 words")
     'N of N words'
-    >>> without_values("3 lines do not match '[a-z]{2}'")
+    >>> mask_numbers("3 lines do not match '[a-z]{2}'")
     "N lines do not match '[a-z]{2}'"
     """
-    return VALUE.sub(lambda match: "N" if match[0].isdigit() else match[0], one_line(reason))
+    return QUOTED_REGEX_OR_NUMBER.sub(
+        lambda match: "N" if match[0].isdigit() else match[0], to_one_line(reason)
+    )

@@ -13,13 +13,13 @@ import msgspec
 from msgspec import Struct, field
 
 from harness.errors import DataInvalid
-from harness.records import METRICS_VERSION, CallFigures, Outcome, Usage
+from harness.records import METRICS_VERSION, CallTotals, Outcome, Usage
 from harness.store.json_lines import UNREADABLE
 
 PASS_RATE = "pass_rate"  # noqa: S105 (not a password)
 """The name that stands for the verdict (pass or fail) where the name of a score is expected."""
-MOST_UNJUDGED = 0.05  # share of samples or pairs without a verdict that is worth a warning
-MOST_SHOWN = 4  # scores in the short text of a run's metrics
+UNJUDGED_WARNING_SHARE = 0.05  # share of samples or pairs without a verdict that is worth a warning
+MAX_SCORES_IN_REPR = 4  # scores in the short text of a run's metrics
 
 Interval = tuple[float, float]
 
@@ -125,7 +125,7 @@ class Group(Rate, frozen=True, kw_only=True):
     rounds: Rounds
 
 
-class JudgeFacts(CallFigures, frozen=True, kw_only=True):
+class JudgeFacts(CallTotals, frozen=True, kw_only=True):
     """A judge of the run, with the usage and cost of its calls, or a panel."""
 
     model: str = ""
@@ -168,7 +168,7 @@ class PositionBias(Struct, frozen=True, kw_only=True):
     p_value: float | None = None
 
 
-def unanswerable(n: int, total: int | None = None) -> str:
+def unanswerable_note(n: int, total: int | None = None) -> str:
     """Return a sentence about n instances that a simulated model cannot answer ("" if 0)."""
     if n == 0:
         return ""
@@ -179,7 +179,7 @@ def unanswerable(n: int, total: int | None = None) -> str:
     )
 
 
-def all_from_cache(runs: str = "") -> str:
+def all_cached_note(runs: str = "") -> str:
     """Return a sentence saying that all of the model's replies come from the cache.
 
     If ``runs`` are named, it is about these. The judges' replies may be new.
@@ -243,8 +243,8 @@ class Metrics(Struct, frozen=True, kw_only=True):
     paid_usd: float = 0.0  # part of known_cost_usd; the rest came from the cache
     computed_usd: float = 0.0  # part of known_cost_usd; priced after the calls, by their tokens
     n_calls_without_cost: int
-    model_calls: CallFigures | None = None  # of the run's own model; null if no other is used
-    user_calls: CallFigures | None = None  # of the model that plays the user; null without one
+    model_calls: CallTotals | None = None  # of the run's own model; null if no other is used
+    user_calls: CallTotals | None = None  # of the model that plays the user; null without one
     judges: dict[str, JudgeFacts] = {}  # a call shared by two judges counts in both
     references: dict[str, ReferenceScore] = field(default={}, name="golds")
     aggregates: dict[str, dict[str, float]] = {}  # computed by the task, by part and metric
@@ -276,7 +276,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
         return self.overall.missing
 
     @property
-    def own_calls(self) -> Metrics | CallFigures:
+    def own_calls(self) -> Metrics | CallTotals:
         """The figures of the calls of the run's own model."""
         return self.model_calls or self
 
@@ -307,8 +307,8 @@ class Metrics(Struct, frozen=True, kw_only=True):
             figures.append("ci95=({:.4g}, {:.4g})".format(*self.ci95))
         figures.append(f"n={self.n}, not_judged={self.not_judged}, n_clusters={self.n_clusters}")
         means = [f"{name!r}: {mean.mean:.4g}" for name, mean in self.scores.items()]
-        if len(means) > MOST_SHOWN:
-            means = [*means[:MOST_SHOWN], "…"]
+        if len(means) > MAX_SCORES_IN_REPR:
+            means = [*means[:MAX_SCORES_IN_REPR], "…"]
         if means:
             figures.append(f"scores={{{', '.join(means)}}}")
         if self.simulated:
@@ -320,7 +320,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     @property
     def unanswerable(self) -> str:
         """A sentence about instances that a simulated model cannot answer ("" if none)."""
-        return unanswerable(self.n_unanswerable, self.n_instances if self.complete else None)
+        return unanswerable_note(self.n_unanswerable, self.n_instances if self.complete else None)
 
     @property
     def cautions(self) -> list[str]:
@@ -337,12 +337,12 @@ class Metrics(Struct, frozen=True, kw_only=True):
         return f"{max(0, self.n_planned - self.n_owed):,} of {self.n_planned:,}"
 
 
-def plugin_of(task: str) -> str:
+def task_plugin_name(task: str) -> str:
     """Return the name of a task's plug-in, given ``NAME`` or ``NAME:AS`` from a run's metrics."""
     return task.partition(":")[0]
 
 
-def to_json(metrics: Metrics) -> bytes:
+def encode_metrics(metrics: Metrics) -> bytes:
     """Return metrics as indented JSON, the contents of a `metrics.json`."""
     return msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n"
 
@@ -351,7 +351,7 @@ class _Version(Struct):
     schema_version: int
 
 
-def from_json(text: bytes, path: Path) -> Metrics:
+def decode_metrics(text: bytes, path: Path) -> Metrics:
     """Decode the contents of a `metrics.json`, ignoring unknown keys.
 
     Raises:

@@ -13,18 +13,18 @@ from typing import Any
 
 import msgspec
 
-from harness.analysis.metrics import plugin_of
+from harness.analysis.metrics import task_plugin_name
 from harness.config.identity import by_name, free_keys
 from harness.config.run_file import RunFile
 from harness.errors import DataInvalid, HarnessError
-from harness.execution import ExecutionRefused, executing
-from harness.plugin_interface import calling
+from harness.execution import ExecutionRefused, set_code_permission
+from harness.plugin_interface import wrap_errors
 from harness.plugin_loader import kind
-from harness.ports import Paper, PaperTable, Task, class_of
+from harness.ports import Paper, PaperTable, Task, plugin_class
 from harness.records import Instance
 from harness.store.run_folder import RunFolder
 
-KEY, FREE = "display", "free_keys"  # in a manifest
+DISPLAY_KEY, FREE_KEYS_KEY = "display", "free_keys"  # in a manifest
 
 logger = logging.getLogger("harness")
 
@@ -56,27 +56,29 @@ def read_display(folder: RunFolder, encodings: Iterable[str] = ()) -> RunDisplay
         DataInvalid: If the record is damaged.
     """
     manifest = folder.read_manifest()
-    if KEY in manifest:
+    if DISPLAY_KEY in manifest:
         try:
-            return msgspec.convert(manifest[KEY], RunDisplay)
+            return msgspec.convert(manifest[DISPLAY_KEY], RunDisplay)
         except msgspec.ValidationError as error:
-            problem = f"{folder.manifest}: {KEY} is damaged ({error})."
+            problem = f"{folder.manifest}: {DISPLAY_KEY} is damaged ({error})."
             remedy = f"Remove it; harness score {folder.name} writes it again."
             raise DataInvalid(problem, remedy) from None
     try:
-        task = kind("tasks").load(plugin_of(manifest.get("task", "")))
-        return _display_of(class_of(task, Task), encodings)  # type: ignore[type-abstract]
+        task = kind("tasks").load(task_plugin_name(manifest.get("task", "")))
+        return _display_from_task(plugin_class(task, Task), encodings)  # type: ignore[type-abstract]
     except ExecutionRefused as error:
-        _warn(f"{folder.name}: its task's table and labels are missing, if it has any. {error}")
+        _warn_once(
+            f"{folder.name}: its task's table and labels are missing, if it has any. {error}"
+        )
         return NO_DISPLAY
     except HarnessError as error:
         return RunDisplay(missing=str(error))
 
 
-_warn = cache(logger.warning)  # once for each run
+_warn_once = cache(logger.warning)  # once for each run
 
 
-def recorded_display(run: RunFile, instances: Iterable[Instance[Any]]) -> dict[str, Any]:
+def display_entries(run: RunFile, instances: Iterable[Instance[Any]]) -> dict[str, Any]:
     """Return the entries of a manifest that replace the code which the run file names.
 
     These are the display of a task, and the keys that may change because a backend says so.
@@ -84,24 +86,24 @@ def recorded_display(run: RunFile, instances: Iterable[Instance[Any]]) -> dict[s
     recorded: dict[str, Any] = {}
     tasks = kind("tasks")
     name = run.task.name
-    if tasks.is_own_code(name):
-        with calling(f"The display of the task {name!r}"):
-            task = class_of(tasks.load(name), Task)  # type: ignore[type-abstract]
+    if tasks.is_user_code(name):
+        with wrap_errors(f"The display of the task {name!r}"):
+            task = plugin_class(tasks.load(name), Task)  # type: ignore[type-abstract]
             encodings = set[str]()
             if task.claims is not None:
                 encodings = {instance.groups.get("encoding", "") for instance in instances}
-            display = msgspec.to_builtins(_display_of(task, encodings - {""}))
+            display = msgspec.to_builtins(_display_from_task(task, encodings - {""}))
             msgspec.convert(display, RunDisplay)  # what its members return may be of any type
-        recorded[KEY] = display
+        recorded[DISPLAY_KEY] = display
     tree = by_name(run)
-    with executing("refused"):
+    with set_code_permission("refused"):
         without_code = free_keys(tree)
     if free := [key for key in free_keys(tree) if key not in without_code]:
-        recorded[FREE] = free
+        recorded[FREE_KEYS_KEY] = free
     return recorded
 
 
-def _display_of(task: type[Task[Any]], encodings: Iterable[str]) -> RunDisplay:
+def _display_from_task(task: type[Task[Any]], encodings: Iterable[str]) -> RunDisplay:
     fields: dict[str, dict[str, str]] = {}
     if task.claims is not None:
         fields = {encoding: dict(task.fields(encoding)) for encoding in encodings}

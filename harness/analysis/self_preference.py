@@ -16,17 +16,17 @@ import yaml
 
 from harness.analysis.metrics import Metrics
 
-MARK = "†"  # appended to names of scores given by a judge of the model's own family
+SELF_PREFERENCE_MARK = "†"  # appended to names of scores given by a judge of the model's own family
 
 
-def marked(metrics: Metrics, score: str) -> bool:
+def has_related_judge(metrics: Metrics, score: str) -> bool:
     """Return whether a run's score comes from a judge of the model's own family."""
     judge, _, name = score.partition(".")
     judge_metrics = metrics.judges.get(judge)
     return bool(name) and judge_metrics is not None and judge_metrics.family is not None
 
 
-def notes(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
+def self_preference_warnings(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
     """Return a warning for each of ``judges`` (default: all) that is of the model's own family."""
     warnings = []
     for name, judge in metrics.judges.items():
@@ -51,7 +51,7 @@ _FAMILIES = {family: re.compile(rf"(?<![a-z0-9])(?:{names})") for family, names 
 @lru_cache(maxsize=1024)
 def families(name: str) -> frozenset[str]:
     """Return the model families, such as Llama, that can be recognised in a model's name."""
-    base_name = _own(name)
+    base_name = _base_name(name)
     return frozenset(family for family, names in _FAMILIES.items() if names.search(base_name))
 
 
@@ -63,10 +63,10 @@ def common_family(judge: str, model: str) -> str | None:
     common = families(judge) & families(model)
     if common:
         return ", ".join(sorted(common))
-    return judge if judge and _own(judge) == _own(model) else None
+    return judge if judge and _base_name(judge) == _base_name(model) else None
 
 
-def _own(name: str) -> str:
+def _base_name(name: str) -> str:
     """Return a model's name in lower case, without provider, tag (``:free``) and fine-tuning."""
     last = name.strip().lower().rstrip("/").rpartition("/")[2]
     base, *tags = last.split(":")

@@ -14,14 +14,14 @@ from msgspec.structs import asdict, replace
 from harness.analysis.breakdown import (
     Groups,
     Key,
-    any_of_first,
-    of_round,
+    best_of_first_rounds,
     pass_at_k,
     pass_hat_k,
-    scored,
-    weighted_means,
+    rows_for_score,
+    select_round,
+    weighted_mean_by_group,
 )
-from harness.analysis.clustered import Estimate, clustered_means, over_samples
+from harness.analysis.clustered import Estimate, clustered_means, to_sample_statistic
 from harness.analysis.metrics import (
     PASS_RATE,
     Group,
@@ -32,12 +32,12 @@ from harness.analysis.metrics import (
     Rounds,
     SampleStatistic,
     TurnRate,
-    from_json,
+    decode_metrics,
 )
 from harness.analysis.run_display import read_display
 from harness.analysis.self_preference import common_family
 from harness.declarations import declared_members
-from harness.records import OUTCOMES, CallFigures, Outcome
+from harness.records import OUTCOMES, CallTotals, Outcome
 from harness.store.aggregates import read_aggregates
 from harness.store.calls import NO_CALLS, RunCalls, read_calls
 from harness.store.columns import NOT_JUDGED, AttemptTable, changes
@@ -64,7 +64,7 @@ class RunFacts(Struct, frozen=True, kw_only=True):
     measure: str | None = None
 
 
-def measure(
+def compute_metrics(
     folder: RunFolder,
     attempts: AttemptTable | None = None,
     calls: RunCalls | None = None,
@@ -97,7 +97,7 @@ def measure(
         complete = False
         n_owed = max(n_owed or 0, loss.samples)
     judges = read_register(folder.path).judges
-    score = score or manifest.get("measure") or ("" if judges else only_numbers(attempts))
+    score = score or manifest.get("measure") or ("" if judges else default_measure(attempts))
     facts = RunFacts(
         run=folder.name,
         task=manifest.get("task", ""),
@@ -129,7 +129,7 @@ def measure(
     return replace(metrics, ignored_settings=cautions)
 
 
-def only_numbers(attempts: AttemptTable) -> str:
+def default_measure(attempts: AttemptTable) -> str:
     """Return the name of the first numeric score, or "" if none or if there are verdicts."""
     answers = attempts.take(attempts.outcome == OUTCOMES.index("ok"))
     if answers.judged.any():  # refusals, which fail without a check, are not among them
@@ -149,12 +149,18 @@ def summarise(
     grouped: bool = True,
     weights: Mapping[str, str] = MappingProxyType({}),
 ) -> Metrics:
-    """Compute a run's metrics, as `measure` does, from tables and facts that have been read.
+    """Compute a run's metrics from its attempts and facts, without reading files.
 
-    ``judges`` includes panels. ``weights`` are `RunDisplay.weights`.
+    Args:
+        attempts: The run's attempts.
+        calls: The totals of the run's calls.
+        facts: Values that are copied to the metrics.
+        judges: The run's judges and panels, by name.
+        grouped: Whether the metrics cover the groups of each label as well.
+        weights: The names of the scores that weight other scores (`RunDisplay.weights`).
     """
-    if not judges and only_numbers(attempts):  # a rate would be over crashes and the like alone
-        attempts = _without_verdicts(attempts)
+    if not judges and default_measure(attempts):  # a rate would be over crashes and the like alone
+        attempts = _drop_verdicts(attempts)
     n_solved = int(changes(attempts.instance[attempts.passed == 1]).sum())
     cost_per_solved_usd = None
     if calls.cost_usd is not None and n_solved:
@@ -174,29 +180,29 @@ def summarise(
         n_attempts=len(attempts),
         n_clusters=int(np.count_nonzero(np.bincount(attempts.cluster))),
         outcomes=outcomes,
-        groups={label: _groups(attempts, label, measure, weights) for label in labels},
-        **_figures(attempts, measure, weights)[()],
+        groups={label: _group_statistics(attempts, label, measure, weights) for label in labels},
+        **_group_fields(attempts, measure, weights)[()],
         n_solved=n_solved,
-        turns={} if attempts.turns is None else dict(_turns(attempts.turns, weights)),
-        **_figures_of_calls(calls),
+        turns={} if attempts.turns is None else dict(_turn_rates(attempts.turns, weights)),
+        **_call_fields(calls),
         cost_per_solved_usd=cost_per_solved_usd,
         model_calls=calls.model,
         user_calls=calls.user,
-        judges=_judges(judges, facts.model or "", calls),
+        judges=_judge_facts(judges, facts.model or "", calls),
     )
 
 
-def _without_verdicts(attempts: AttemptTable) -> AttemptTable:
-    turns = None if attempts.turns is None else _without_verdicts(attempts.turns)
+def _drop_verdicts(attempts: AttemptTable) -> AttemptTable:
+    turns = None if attempts.turns is None else _drop_verdicts(attempts.turns)
     passed = np.full_like(attempts.passed, NOT_JUDGED)
     return dataclasses.replace(attempts, passed=passed, turns=turns)
 
 
-def _figures_of_calls(calls: CallFigures) -> dict[str, Any]:
-    return {name: getattr(calls, name) for name in CallFigures.__struct_fields__}
+def _call_fields(calls: CallTotals) -> dict[str, Any]:
+    return {name: getattr(calls, name) for name in CallTotals.__struct_fields__}
 
 
-def _judges(
+def _judge_facts(
     judges: Mapping[str, RegisteredJudge], model: str, calls: RunCalls
 ) -> dict[str, JudgeFacts]:
     facts: dict[str, JudgeFacts] = {}
@@ -205,7 +211,7 @@ def _judges(
             facts[name] = JudgeFacts(
                 model=judge.model,
                 family=common_family(judge.model, model),
-                **_figures_of_calls(calls.judges.get(name, NO_CALLS)),
+                **_call_fields(calls.judges.get(name, NO_CALLS)),
             )
     for name, panel in judges.items():
         if panel.members:
@@ -213,20 +219,22 @@ def _judges(
                 facts[member].family for member in panel.members if member in facts
             )
             family = ", ".join(filter(None, families)) or None
-            facts[name] = JudgeFacts(family=family, of=panel.members, **_figures_of_calls(NO_CALLS))
+            facts[name] = JudgeFacts(family=family, of=panel.members, **_call_fields(NO_CALLS))
     return facts
 
 
-def _turns(attempts: AttemptTable, weights: Mapping[str, str]) -> Iterator[tuple[int, TurnRate]]:
+def _turn_rates(
+    attempts: AttemptTable, weights: Mapping[str, str]
+) -> Iterator[tuple[int, TurnRate]]:
     """Yield the number and figures of each turn."""
     for number in np.unique(attempts.round).tolist():
-        answers = of_round(attempts, number)
-        figures = _figures(answers, "", weights)[()]
+        answers = select_round(attempts, number)
+        figures = _group_fields(answers, "", weights)[()]
         rate = asdict(figures["overall"])
         yield number, TurnRate(n_answers=len(answers), **rate, scores=figures["scores"])
 
 
-def _groups(
+def _group_statistics(
     attempts: AttemptTable, label: str, measure: str, weights: Mapping[str, str]
 ) -> dict[str, Group]:
     groups = Groups.by(attempts.instances, label)
@@ -241,11 +249,11 @@ def _groups(
             **asdict(figures.pop("overall")),
             **figures,
         )
-        for name, figures in _figures(attempts, measure, weights, label).items()
+        for name, figures in _group_fields(attempts, measure, weights, label).items()
     }
 
 
-def _figures(
+def _group_fields(
     attempts: AttemptTable, measure: str, weights: Mapping[str, str], *labels: str
 ) -> dict[Key, dict[str, Any]]:
     """Return the figures of each group of ``labels``, as fields of `Metrics` and `Group`."""
@@ -257,15 +265,15 @@ def _figures(
     means = {name: groups.means(last, name) for name in last.scores}
     for name, weight in weights.items():
         if name in means and weight in means:
-            weighted = weighted_means(last, name, weight, *labels)
+            weighted = weighted_mean_by_group(last, name, weight, *labels)
             means[name] = {number: weighted[groups.names[number]] for number in means[name]}
-    by_measure = scored(last, measure)
+    by_measure = rows_for_score(last, measure)
     if by_measure is not last:
         means[measure] = groups.means(by_measure, measure)
-    pass_k = _pass_k(last, groups)
+    pass_k = _pass_k_fields(last, groups)
     if attempts.turns is not None:  # which are not rounds
         attempts = dataclasses.replace(last, round=np.ones_like(last.round))
-    rounds = _rounds(attempts, groups)
+    rounds = _round_statistics(attempts, groups)
     figures: dict[Key, dict[str, Any]] = {}
     for number, n in enumerate(groups.sizes(last)):
         if not n and groups.names[number]:
@@ -273,7 +281,7 @@ def _figures(
         estimate = verdicts.get(number, Estimate())
         cluster_rate = cluster_rates.get(number, Estimate())
         rate = Rate(
-            **asdict(over_samples(estimate.share(), n)),
+            **asdict(to_sample_statistic(estimate.share(), n)),
             naive_stderr=estimate.naive_stderr,
             pass_rate_errors_as_failures=passed[number] / n if n else None,
             cluster_rate=cluster_rate.mean,
@@ -281,7 +289,7 @@ def _figures(
         )
         scores = {}
         if n:
-            scores = _scores({name: by_group[number] for name, by_group in means.items()})
+            scores = _measured_means({name: by_group[number] for name, by_group in means.items()})
         figures[groups.names[number]] = {
             "overall": rate,
             "scores": scores,
@@ -291,11 +299,11 @@ def _figures(
     return figures
 
 
-def _scores(statistics: Mapping[str, SampleStatistic]) -> dict[str, Mean]:
+def _measured_means(statistics: Mapping[str, SampleStatistic]) -> dict[str, Mean]:
     return {name: Mean(**asdict(mean)) for name, mean in statistics.items() if mean.n}
 
 
-def _pass_k(samples: AttemptTable, groups: Groups) -> list[dict[str, Any]]:
+def _pass_k_fields(samples: AttemptTable, groups: Groups) -> list[dict[str, Any]]:
     judged = samples.take(samples.judged & (groups.of_instance[samples.instance] >= 0))
     counts = np.bincount(judged.instance).astype(np.int32)
     (instances,) = counts.nonzero()
@@ -325,18 +333,18 @@ def _pass_k(samples: AttemptTable, groups: Groups) -> list[dict[str, Any]]:
     return figures
 
 
-def _rounds(attempts: AttemptTable, groups: Groups) -> list[Rounds]:
+def _round_statistics(attempts: AttemptTable, groups: Groups) -> list[Rounds]:
     judged = attempts.take(attempts.judged)
     follows = ~judged.sample_starts()[1:] & (np.diff(judged.round) == 1)
     change = np.zeros(len(judged), np.int8)
     np.subtract(judged.passed[1:], judged.passed[:-1], out=change[1:], where=follows)
     by_group = [Rounds(**{name: {} for name in Rounds.__struct_fields__}) for _ in groups.names]
     for k in np.bincount(judged.round).nonzero()[0].tolist():
-        any_of_first_k = groups.means(any_of_first(judged, k), PASS_RATE)
+        any_of_first_k = groups.means(best_of_first_rounds(judged, k), PASS_RATE)
         in_round = judged.round == k
         fixed = groups.sizes(judged.take((change == 1) & in_round))
         broken = groups.sizes(judged.take((change == -1) & in_round))
-        for number, rate in groups.means(of_round(judged, k), PASS_RATE).items():
+        for number, rate in groups.means(select_round(judged, k), PASS_RATE).items():
             rounds = by_group[number]
             any_rate = any_of_first_k[number]
             if rate.mean is None or any_rate.mean is None:
@@ -367,7 +375,7 @@ def read_metrics(folder: RunFolder, manifest: dict[str, Any]) -> Metrics | None:
     metrics = None
     with reading(folder.metrics):
         if folder.metrics.exists():
-            metrics = from_json(read_file(folder.metrics), folder.metrics)
+            metrics = decode_metrics(read_file(folder.metrics), folder.metrics)
     read_register(folder.path)  # raises an error if it lacks a judge
     if metrics is None and (n_owed is None or not folder.attempts.exists()):
         return None
@@ -376,4 +384,4 @@ def read_metrics(folder: RunFolder, manifest: dict[str, Any]) -> Metrics | None:
     ):
         complete, n_planned = folder.progress(manifest)
         return replace(metrics, complete=complete, n_planned=n_planned, n_owed=n_owed)
-    return measure(folder, grouped=False)
+    return compute_metrics(folder, grouped=False)

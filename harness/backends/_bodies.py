@@ -52,7 +52,7 @@ def read(content: bytes, shape: type[T]) -> T:
 
 def _encodable(tree: Any) -> Any:
     if isinstance(tree, str):
-        return records.encodable(tree)
+        return records.replace_surrogates(tree)
     if isinstance(tree, list):
         return [_encodable(item) for item in tree]
     if isinstance(tree, dict):
@@ -223,7 +223,7 @@ def _named(constraint: records.DecodingConstraint) -> dict[str, Any]:
 
 def vllm_constraint(constraint: records.DecodingConstraint) -> dict[str, Any]:
     kind = constraint.kind
-    return {_VLLM_NAMES.get(kind, kind): constraint.given()[kind]}
+    return {_VLLM_NAMES.get(kind, kind): constraint.specified_fields()[kind]}
 
 
 # --- Log-probabilities. A chat completion has ``logprobs.content``: for each position,
@@ -261,12 +261,12 @@ def prompt_logprobs_in(logprobs: object) -> records.PromptLogprobs | None:
 def likeliest(positions: Iterable[Pairs]) -> records.Logprobs:
     """Return the most likely tokens at each position, starting with the most likely.
 
-    At most `MOST_LOGPROBS` + 1 tokens per position and `MOST_POSITIONS` positions are returned.
+    There are at most `MAX_LOGPROBS` + 1 tokens per position, and `MAX_LOGPROB_POSITIONS` positions.
     """
     ranked = []
-    for pairs in islice(positions, records.MOST_POSITIONS):
+    for pairs in islice(positions, records.MAX_LOGPROB_POSITIONS):
         by_rank = sorted(tokens(pairs), key=lambda token: -token.logprob)
-        ranked.append(tuple(by_rank[: records.MOST_LOGPROBS + 1]))
+        ranked.append(tuple(by_rank[: records.MAX_LOGPROBS + 1]))
     return tuple(ranked)
 
 

@@ -37,7 +37,7 @@ from harness.errors import (
     option,
 )
 from harness.ports import Backend
-from harness.records import NO_ANSWER_IN_TIME, Reply, Request, Usage, encodable
+from harness.records import NO_ANSWER_IN_TIME, Reply, Request, Usage, replace_surrogates
 from harness.user_code import is_local
 
 FAILED_FIRST = 10  # calls that must fail before any is answered, for the run to end
@@ -106,8 +106,10 @@ class Timed:
 
 def _finished(reply: Reply, latency_s: float) -> Reply:
     """Return a reply with its latency, and with text that UTF-8 can encode."""
-    reasoning = reply.reasoning and encodable(reply.reasoning)
-    return replace(reply, text=encodable(reply.text), reasoning=reasoning, latency_s=latency_s)
+    reasoning = reply.reasoning and replace_surrogates(reply.reasoning)
+    return replace(
+        reply, text=replace_surrogates(reply.text), reasoning=reasoning, latency_s=latency_s
+    )
 
 
 class TimeLimit:

@@ -428,11 +428,11 @@ def bounds(request: Request) -> tuple[int, int]:
     Raises:
         ConfigError: If the request does not limit the length of an answer.
     """
-    read = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.sent)
+    read = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.sent_messages)
     read += sum(len(m.reasoning_state or "") for m in request.messages)
     extra = request.decoding.extra
     constraint = request.decoding.constraint
-    form = constraint.given() if isinstance(constraint, DecodingConstraint) else {}
+    form = constraint.specified_fields() if isinstance(constraint, DecodingConstraint) else {}
     read += sum(len(msgspec.json.encode(fields)) for fields in (extra, form) if fields)
     if form or extra.keys() & FORMS:
         read += FORM_TOKENS

@@ -21,7 +21,7 @@ from harness.calls.budget import Budgeted
 from harness.calls.reply_cache import Payment, ReplyCache, StoreBusy
 from harness.calls.signals import Ask, NotSent
 from harness.errors import CallError, StoreFailed
-from harness.records import Call, Reply, Request, account_of
+from harness.records import Call, Reply, Request, budget_account
 
 Calls = Callable[[Request], Awaitable[Call]]
 """A complete call stack: takes a worker's request, and returns the call with its reply."""
@@ -297,7 +297,7 @@ class CachedCalls:
             reply = replace(reply, cost_usd=self.cost(reply))
             payment = None
             if self.budgeted is not None and not reply.batch:  # batches record their payments
-                payment = Payment(account_of(self.run), self.budgeted.cost(request, reply))
+                payment = Payment(budget_account(self.run), self.budgeted.cost(request, reply))
             if reply.is_answer:
                 call = Call(key, reply, False, started, time.time())
                 saving = replies.put(key, reply, self.backend, request.model, payment, self.run)

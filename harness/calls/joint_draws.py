@@ -48,7 +48,7 @@ class JointDraws:
         """Return a request's reply, which may come from a call for several samples."""
         if request.seed is not None or request.loglikelihoods:
             return await self.ask(request)
-        parameters = request.decoding.given()
+        parameters = request.decoding.specified_fields()
         prompt = content_hash((request.model, request.messages, parameters, request.redraw))
         while True:
             group = self._open.get(prompt)
@@ -101,4 +101,4 @@ def _answer(group: _Group, replies: dict[int, Reply]) -> None:
 
 def divided(usage: Usage | None, parts: int) -> list[Usage | None]:
     """Divide a call's token counts (if known) among its samples: all input goes to the first."""
-    return [None] * parts if usage is None else [*usage.divided([1, *[0] * (parts - 1)])]
+    return [None] * parts if usage is None else [*usage.split([1, *[0] * (parts - 1)])]

@@ -524,7 +524,7 @@ class TokenEstimate:
         if self._output.seen < LEARNED:
             if self._output.seen:  # max_tokens of 8,192 says little if answers have 20
                 written = min(written, BOUND_TIMES * self._longest)
-            read = size / BOUND_CHARACTERS + BOUND_MESSAGE * len(request.sent)
+            read = size / BOUND_CHARACTERS + BOUND_MESSAGE * len(request.sent_messages)
             return read, written * answers
         return size * self._per_character.value, min(self._output.value, written) * answers
 
@@ -544,4 +544,4 @@ class TokenEstimate:
 
 def characters(request: Request) -> int:
     """Return the number of characters that a request sends."""
-    return sum(len(message.content) for message in request.sent)
+    return sum(len(message.content) for message in request.sent_messages)

@@ -28,7 +28,7 @@ from harness.calls import database
 from harness.calls.claims import lacks_files, open_claims
 from harness.calls.database import LOCKED_S, PaymentRow, ReplyRow, Restore, is_busy, is_damage
 from harness.errors import StoreFailed
-from harness.records import INTERRUPTIONS, Call, Reply, encodable
+from harness.records import INTERRUPTIONS, Call, Reply, replace_surrogates
 
 PATIENCE_S = 300.0  # to wait for another process's lock: long, as the replies were paid for
 NOTICE_S = 2.0  # seconds of waiting for another process before the user is notified
@@ -316,7 +316,7 @@ class ReplyCache:
     def booked(self, account: str) -> dict[bytes, float]:
         """Return an account's payments in US dollars, by call key or the name given to `charge`."""
         rows = self._read(
-            "SELECT key, usd FROM payments WHERE run = ?", [encodable(account)], LOCKED_S
+            "SELECT key, usd FROM payments WHERE run = ?", [replace_surrogates(account)], LOCKED_S
         )
         for key, usd in rows:
             if not (isinstance(key, bytes) and isinstance(usd, float) and -1e-9 < usd < inf):
@@ -455,7 +455,7 @@ _CHECKSUM = b"\xa3crc\xc4\x04"
 
 def _sealed(key: bytes, reply: Reply, run: str) -> bytes:
     """Encode a reply with its payer and a checksum."""
-    fields = (*msgspec.structs.astuple(reply), encodable(run))
+    fields = (*msgspec.structs.astuple(reply), replace_surrogates(run))
     text = _encoder.encode(StoredReply(*fields))[:-4]
     return text + zlib.crc32(text, zlib.crc32(key)).to_bytes(4)
 
@@ -471,12 +471,12 @@ def reply_row(key: str, reply: Reply, backend: str, model: str, run: str) -> Rep
     """Return a reply's row in the cache. ``run`` is the id of the run that pays for it."""
     name = bytes.fromhex(key)
     sealed = _sealed(name, reply, run)
-    return name, sealed, encodable(backend), encodable(model), time.time()
+    return name, sealed, replace_surrogates(backend), replace_surrogates(model), time.time()
 
 
 def payment_row(key: str, payment: Payment) -> PaymentRow:
     """Return a payment's row in the cache. ``key`` is in hex digits."""
-    return encodable(payment.account), bytes.fromhex(key), payment.usd, time.time()
+    return replace_surrogates(payment.account), bytes.fromhex(key), payment.usd, time.time()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

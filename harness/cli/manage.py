@@ -16,7 +16,7 @@ from harness.report.runs import runs_document
 from harness.store.run_folder import REPORT, RunFolder
 from harness.store.runs import all_runs
 from harness.terminal.console import say, show
-from harness.wording import count_of
+from harness.wording import format_count
 
 
 def ls(form: Format = "table") -> None:
@@ -73,7 +73,7 @@ def rm(runs: Runs, yes: bool = False) -> None:
         "The cache keeps their paid replies: the same run file runs again without paying for them."
     )
     if lost:
-        calls = count_of(lost, "call")
+        calls = format_count(lost, "call")
         message = f"The cache lacks the replies to {calls}: a new run pays for them again."
     if not yes:
         show(runs_document({folder.name: run_metrics(folder) for folder in folders}))

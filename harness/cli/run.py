@@ -32,13 +32,13 @@ from harness.engine.run_files import read_runs
 from harness.errors import HarnessError, RunConflict, SecretMissing
 from harness.plugin_loader import Kind
 from harness.records import OUTCOMES, Outcome
-from harness.report.text import usd
+from harness.report.text import format_usd
 from harness.store.judgements import read_register
 from harness.store.run_folder import RunFolder
 from harness.store.runs import fresh_base, run_name, set_aside, shard_base
 from harness.terminal.console import output, say, show
 from harness.terminal.display import Display, exact_usd
-from harness.wording import count_of
+from harness.wording import format_count
 
 
 def run(
@@ -278,7 +278,7 @@ def _say_ended(execution: Execution, result: Result, command: str, display: Disp
         reading = next_steps(f"To read them: harness show {name} --failed. ")
         say(f"{reading}To try them again: {retry}")
     if failed := metrics.outcomes["error"]:
-        say(f"{name}: {count_of(failed, 'attempt')} failed:")
+        say(f"{name}: {format_count(failed, 'attempt')} failed:")
         _say_errors(tally, "error")
         say(f"To retry them: {command}")
     elif tally.failed_judgements:  # the run's notice reported them
@@ -325,7 +325,9 @@ def _say_saved(job: Job) -> None:
         saved = model.beginnings.saved_usd
         money = ""
         if model.price:
-            money = f" cost {usd(-saved)} more" if saved < 0 else f" saved {usd(saved)}"
+            money = (
+                f" cost {format_usd(-saved)} more" if saved < 0 else f" saved {format_usd(saved)}"
+            )
         say(
             f"{job.folder.name}: The prompt cache of {model.section.name}{money}: "
             f"{usage.cached_input_tokens:,} tokens read, {usage.cache_write_tokens:,} written."
@@ -433,7 +435,7 @@ def early_end(ended: Ending, budget: Budget | None, key: str, command: str) -> i
         unsure = f", {exact_usd(budget.unsure)} of it for {calls}"
         spent = f"{exact_usd(budget.spent)} is spent{unsure if budget.unsure else ''}"
         call = f"the next call, which may cost {exact_usd(budget.wanted)}"
-        say(f"The budget of {usd(budget.usd)} cannot pay for {call}: {spent}. Raise {key}.")
+        say(f"The budget of {format_usd(budget.usd)} cannot pay for {call}: {spent}. Raise {key}.")
         larger = re.sub(r"(budget\.usd=|--budget[ =])\S+", r"\1…", command)
         say(f"Then, to continue: {larger}")
         return BUDGET_SPENT

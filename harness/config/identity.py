@@ -7,9 +7,9 @@ from typing import Any
 from harness.config.run_file import RunFile, flatten, is_below
 from harness.config.sections import JudgeSection
 from harness.errors import ConfigError
-from harness.execution import executing
+from harness.execution import set_code_permission
 from harness.plugin_loader import kind
-from harness.ports import Backend, class_of
+from harness.ports import Backend, plugin_class
 
 GROWING = ("samples", "rounds.max", "limit")  # keys that a resumed run may raise, but not lower
 
@@ -40,7 +40,7 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
     """
     old_tree = by_name(before)
     new_tree = by_name(now)
-    with executing("refused"):  # only the new run file's code may be executed
+    with set_code_permission("refused"):  # only the new run file's code may be executed
         free = free_keys(old_tree)
     free += free_keys(new_tree)
     only_in_one = _names(old_tree) ^ _names(new_tree)
@@ -97,7 +97,7 @@ def _free_of_model(place: str, model: Mapping[str, Any]) -> list[str]:
     keys = [key for key in MAY_CHANGE_OF_MODEL if (place, key) != ("polish", "path")]
     with contextlib.suppress(ConfigError):  # a run can be read even if its backend is missing
         backend = kind("backends").load(str(model.get("backend")))
-        keys += class_of(backend, Backend).may_change  # type: ignore[type-abstract]
+        keys += plugin_class(backend, Backend).may_change  # type: ignore[type-abstract]
     return [f"{place}.{key}" for key in keys]
 
 

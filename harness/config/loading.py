@@ -13,7 +13,7 @@ from harness.config.sections import VARIABLE
 from harness.config.settings import configured_secrets
 from harness.config.validation import key_only, validated
 from harness.config.yaml_text import RefusedYaml, is_plain_text, parse_yaml, read
-from harness.errors import ConfigError, nearest, option
+from harness.errors import ConfigError, option, suggest_name
 
 
 def override(tree: dict[str, Any], key: str, value: Any) -> None:
@@ -62,7 +62,7 @@ def _by_name(elements: list[Any]) -> dict[str, Any]:
 def _element(elements: list[Any], name: str) -> Any:
     by_name = _by_name(elements)
     if name not in by_name:
-        remedy = nearest(name, by_name) or "Elements are found by their 'as' or 'name'."
+        remedy = suggest_name(name, by_name) or "Elements are found by their 'as' or 'name'."
         if name.isdecimal() and by_name:
             remedy = (
                 f"Write an element's name, not its number: {', '.join(map(key_only, by_name))}."

@@ -16,7 +16,7 @@ from zipfile import BadZipFile, ZipFile
 import msgspec
 
 from harness.declarations import declarations
-from harness.errors import DataInvalid, DataMissing, nearest
+from harness.errors import DataInvalid, DataMissing, suggest_name
 
 
 class Original(msgspec.Struct, frozen=True):
@@ -93,14 +93,16 @@ def catalogue() -> dict[str, DataSet]:
     data_sets = _read(Path(__file__).with_name("catalogue.yaml"), "harness.datasets")
     for declaration in declarations():
         if name := declaration.plugin.data_sets:
-            data_sets += _read(declaration.file(name), declaration.home)
+            data_sets += _read(declaration.file_path(name), declaration.home)
     return {data_set.name: data_set for data_set in sorted(data_sets, key=lambda entry: entry.name)}
 
 
 def data_set(name: str) -> DataSet:
     """Look up a data set in the catalogue."""
     if name not in catalogue():
-        raise DataMissing(f"There is no data set {name!r} to fetch.", nearest(name, catalogue()))
+        raise DataMissing(
+            f"There is no data set {name!r} to fetch.", suggest_name(name, catalogue())
+        )
     return catalogue()[name]
 
 

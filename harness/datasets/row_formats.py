@@ -20,9 +20,9 @@ import yaml
 
 from harness.config.yaml_text import ROWS, RefusedYaml, advice_on, parse_yaml
 from harness.datasets.folder import decode_json, not_utf8, numbered_lines, parquet_rows, read_jsonl
-from harness.errors import DataInvalid, cannot_read, import_extra, raised_as
-from harness.records import without_arrays
-from harness.wording import count_of
+from harness.errors import DataInvalid, import_extra, reraise_as, unreadable_file_error
+from harness.records import unwrap_array
+from harness.wording import format_count
 
 Row = dict[str, Any]
 
@@ -52,7 +52,7 @@ def read_fields(row: Row, *, earlier: bool = False) -> Row:
         if is_blank and name in OPTIONAL:
             continue
         if is_text and name in JSON_FIELDS and (name == "choices" or not earlier):
-            with raised_as(DataInvalid, f"{name!r}: "):
+            with reraise_as(DataInvalid, f"{name!r}: "):
                 value = _from_json(name, value)
         fields[name] = value
     return fields
@@ -111,7 +111,7 @@ def plain(value: Any, field: str = "") -> Any:
         return value.isoformat()
     if type_name in ("float16", "float32"):  # the shortest decimal, such as 0.1
         return plain(float(str(value)))
-    converted = without_arrays(value)
+    converted = unwrap_array(value)
     if converted is value:
         converted = msgspec.to_builtins(value, builtin_types=_CONVERTED)
     return plain(converted, field)
@@ -236,7 +236,7 @@ def _json(path: Path) -> Iterator[Row]:
     for number, item in enumerate(map(bytes, listed), start=1):
         if not item.startswith(b"{"):
             raise _not_a_mapping(path, number)
-        with raised_as(DataInvalid, f"{path}, item {number}: "):
+        with reraise_as(DataInvalid, f"{path}, item {number}: "):
             yield decode_json(item, dict[str, Any])
 
 
@@ -290,8 +290,8 @@ def _table(path: Path, records: Records) -> Iterator[Row]:
             values.pop()
         n_values = len(values)
         if n_values != n_columns:
-            problem = f"{count_of(n_values, 'value')} for "
-            problem += f"{count_of(n_columns, 'column')}"
+            problem = f"{format_count(n_values, 'value')} for "
+            problem += f"{format_count(n_columns, 'column')}"
             raise DataInvalid(f"{path}, line {line}: {problem}.")
         if n_values > 1 and _is_empty(values):
             continue
@@ -336,7 +336,7 @@ _FLOAT = re.compile(r'(?<!")\bFLOAT\b(?!")')  # in a type, such as FLOAT[]; not 
 
 def _parquet(path: Path) -> Iterator[Row]:
     if not path.is_file():
-        raise cannot_read(path, FileNotFoundError(2, "No such file or directory"))
+        raise unreadable_file_error(path, FileNotFoundError(2, "No such file or directory"))
     source = "FROM read_parquet($file, hive_partitioning = false)"
     casts = []
     for column in parquet_rows(path, f"DESCRIBE {source}"):
@@ -369,7 +369,7 @@ def _sheet(path: Path) -> Records:
             if table := sheet.to_python():
                 filled[name] = sheet.start, table
     except OSError as error:
-        raise cannot_read(path, error) from None
+        raise unreadable_file_error(path, error) from None
     except (BadZipFile, calamine.CalamineError) as error:
         problem = f"{path}: not readable as Excel ({str(error)[:160]})."
         raise DataInvalid(problem, "Save it in Excel as .xlsx, or as .csv.") from None
@@ -379,7 +379,7 @@ def _sheet(path: Path) -> Records:
     for start, table in filled.values():
         first_line = (start or (0, 0))[0] + 1
         for line, values in enumerate(table, start=first_line):
-            with raised_as(DataInvalid, f"{path}, line {line}: "):
+            with reraise_as(DataInvalid, f"{path}, line {line}: "):
                 cells = [_excel_cell(value) for value in values]
             if not _is_empty(cells):
                 yield line, cells
@@ -411,7 +411,7 @@ def _content(path: Path) -> bytes:
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataInvalid(f"{path}: not complete gzip ({error}).") from None
     except OSError as error:
-        raise cannot_read(path, error) from None
+        raise unreadable_file_error(path, error) from None
     _refuse_expanded(path, len(content))
     return content
 

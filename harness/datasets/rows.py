@@ -20,9 +20,9 @@ import msgspec
 from harness.datasets.folder import sha256
 from harness.datasets.row_formats import Row as Row
 from harness.datasets.row_formats import may_have_json_texts, plain, read_fields, row_format
-from harness.errors import DataInvalid, nearest, raised_as
-from harness.records import Message, encodable, nesting_depth
-from harness.wording import first_few
+from harness.errors import DataInvalid, reraise_as, suggest_name
+from harness.records import Message, nesting_depth, replace_surrogates
+from harness.wording import join_first
 
 MAX_DEPTH = 100
 MAX_LISTED = 8  # items that an error message lists
@@ -60,7 +60,7 @@ def rows(path: Path, *, earlier: bool = False) -> Iterator[tuple[str, Row]]:
         where = f"{name}, item {number}"
         if nesting_depth(row) > MAX_DEPTH:
             raise DataInvalid(f"{where} is nested more than {MAX_DEPTH} deep.")
-        with raised_as(DataInvalid, f"{where}: "):
+        with reraise_as(DataInvalid, f"{where}: "):
             fields = read_fields(plain(row), earlier=earlier)
         yield where, fields
     if not number:
@@ -115,7 +115,7 @@ def _changed_rows(
 def items(numbers: Iterable[int]) -> str:
     """Return a list of the first numbers of rows, such as "items 1, 2 and 5 more"."""
     numbers = list(numbers)
-    return f"item{'s' * (len(numbers) != 1)} {first_few(list(map(str, numbers)), MAX_LISTED)}"
+    return f"item{'s' * (len(numbers) != 1)} {join_first(list(map(str, numbers)), MAX_LISTED)}"
 
 
 MOST_KEPT = 1 << 24  # bytes of a file whose rows are kept in memory
@@ -192,7 +192,7 @@ def turns_of(row: Row) -> tuple[Message, ...]:
     if isinstance(row.get("prompt"), str) and "messages" not in row:
         return (Message("user", row["prompt"]),)
     if "messages" not in row:
-        remedy = nearest("prompt", ["messages", *map(str, row)])
+        remedy = suggest_name("prompt", ["messages", *map(str, row)])
         remedy = f"{remedy} Or set task.prompt: '{{{{ question }}}}'."
         raise DataInvalid("the row has neither 'prompt', as text, nor 'messages'.", remedy)
     messages = row["messages"]
@@ -201,7 +201,7 @@ def turns_of(row: Row) -> tuple[Message, ...]:
     try:
         turns = msgspec.convert(messages, Annotated[list[_Turn], msgspec.Meta(min_length=1)])
     except msgspec.ValidationError as error:
-        problem = encodable(str(error))
+        problem = replace_surrogates(str(error))
         raise DataInvalid(f"'messages' must be a list of {{role, content}}: {problem}.") from None
     if turns[-1].role != "user":
         raise DataInvalid("'messages' must end with the user's turn, which the model answers.")
@@ -244,12 +244,12 @@ def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | No
     """
     for key in row:
         if ignored is not None and key not in (*kind.__struct_fields__, *ignored):
-            remedy = nearest(str(key), kind.__struct_fields__)
+            remedy = suggest_name(str(key), kind.__struct_fields__)
             raise DataInvalid(f"{where}: unknown key {key!r:.60}.", remedy)
     try:
         return msgspec.convert(row, kind)
     except msgspec.ValidationError as error:
-        problem = encodable(str(error))
+        problem = replace_surrogates(str(error))
         remedy = "Put it in quotes." if _NOT_TEXT.match(problem) else ""
         raise DataInvalid(f"{where}: {problem}.", remedy) from None
 

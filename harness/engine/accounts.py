@@ -4,7 +4,7 @@ from pathlib import Path
 
 from harness.calls.database import NAME, Statement, Write
 from harness.calls.reply_cache import Payment, ReplyCache
-from harness.records import account_of
+from harness.records import budget_account
 from harness.store.run_folder import FRESH, RunFolder, new_run_id
 
 # Of `name_row` or `shards_row`, or several of `file_row`
@@ -49,7 +49,7 @@ async def follow_account(replies: ReplyCache, folder: RunFolder, run_id: str, ba
     name = name_row(folder)
     rows = replies.read(_ACCOUNT, [name])
     recorded = rows[0][0].decode() if rows else folder.first_account()
-    account = account_of(run_id)
+    account = budget_account(run_id)
     if recorded == account:
         return run_id
     manifest = folder.read_manifest()

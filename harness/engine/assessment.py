@@ -23,13 +23,13 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.resolving import build_task
 from harness.errors import CallError, ConfigError, RequestRejected, Unparseable
-from harness.ports import Task, overrides
+from harness.ports import Task, overrides_method
 from harness.prompts import Template
 from harness.records import (
     CONSTRAINT_REFUSED,
-    LARGEST,
+    MAX_MAGNITUDE,
     REFUSALS,
-    WARNING,
+    WARNING_KEY,
     DecodingConstraint,
     Instance,
     Outcome,
@@ -37,12 +37,12 @@ from harness.records import (
     Request,
     Score,
     nesting_depth,
+    unwrap_array,
     verdict,
-    without_arrays,
 )
 from harness.store.json_lines import UNREADABLE, encode
 from harness.user_code import rescore_remedy
-from harness.wording import count_of, truncated
+from harness.wording import format_count, truncate
 from harness.workers import ProcessEnded, WorkerProcess
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment
         ConfigError: If a score cannot be recorded, or a user's own check fails.
     """
     outcome = reply_outcome(reply)
-    if reply.finish_reason == CONSTRAINT_REFUSED and overrides(
+    if reply.finish_reason == CONSTRAINT_REFUSED and overrides_method(
         task, Task.score_of_refused_constraint
     ):
         scores = task.score_of_refused_constraint(instance)
@@ -176,7 +176,7 @@ ScoreWarnings: TypeAlias = Counter[tuple[str, str]]
 def warnings_of(scores: Mapping[str, Score]) -> Iterator[tuple[str, str]]:
     """Yield the name and the warning of each score whose value is missing or may be wrong."""
     for name, score in scores.items():
-        if isinstance(warning := score.details.get(WARNING), str):
+        if isinstance(warning := score.details.get(WARNING_KEY), str):
             verdict = "may be wrong" if score.value is not None else "is missing"
             yield name, f"{verdict}: {warning}"
 
@@ -184,7 +184,7 @@ def warnings_of(scores: Mapping[str, Score]) -> Iterator[tuple[str, str]]:
 def warning_lines(warnings: ScoreWarnings) -> Iterator[tuple[str, str]]:
     """Yield the name of each score with warnings, and a text with the number of answers."""
     for (name, warning), n in warnings.items():
-        yield name, f"on {count_of(n, 'answer')}, the score {warning}"
+        yield name, f"on {format_count(n, 'answer')}, the score {warning}"
 
 
 _CONSTRAINT = re.compile(
@@ -224,7 +224,7 @@ MAX_DEPTH = 100
 """Maximum levels of details. Decoders fail at about 1,000, less the depth of their callers."""
 
 _SCORES = "Scores are a mapping of names to harness.records.Score."
-_VALUES = f"A value is True, False, None or a number from {-LARGEST:g} to {LARGEST:g}."
+_VALUES = f"A value is True, False, None or a number from {-MAX_MAGNITUDE:g} to {MAX_MAGNITUDE:g}."
 _SHARES = "A share is from 0 to 1. Without share=True, a number has no limits."
 _VERDICTS = "A verdict (passed) is True, False or None."
 _REASONS = "A reason is a string."
@@ -260,13 +260,15 @@ def recordable(scores: Mapping[str, Score], instance: str) -> Mapping[str, Score
 
 def _recordable_score(score: Score) -> Score:
     """Raise ConfigError with the faulty part and its limit if a score cannot be recorded."""
-    value = without_arrays(score.value)
+    value = unwrap_array(score.value)
     if isinstance(value, int | float) and type(value) not in (bool, int, float):
         value = float(value)  # subclasses cannot be encoded
-    is_valid = isinstance(value, int | float) and -LARGEST <= value <= LARGEST  # false for NaN
+    is_valid = (
+        isinstance(value, int | float) and -MAX_MAGNITUDE <= value <= MAX_MAGNITUDE
+    )  # false for NaN
     if value is not None and not is_valid:
         raise ConfigError(f"the value {_value_text(value)}", _VALUES)
-    passed = without_arrays(score.passed)
+    passed = unwrap_array(score.passed)
     if passed is not None and not isinstance(passed, bool):
         raise ConfigError(f"the verdict {_value_text(passed)}", _VERDICTS)
     if not isinstance(score.reason, str):
@@ -316,7 +318,7 @@ def _encoded(details: Mapping[str, Any]) -> tuple[bytes, Mapping[str, Any]]:
 def _builtin(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
-    plain = without_arrays(value)
+    plain = unwrap_array(value)
     if plain is value:
         raise TypeError(f"a value is of type {type(value).__name__}")
     return plain
@@ -324,7 +326,7 @@ def _builtin(value: Any) -> Any:
 
 def _value_text(value: Any) -> str:
     try:
-        return truncated(repr(value), 60)
+        return truncate(repr(value), 60)
     except Exception:  # of an integer with thousands of digits, or of a user's own class
         return f"of type {type(value).__name__}"
 
@@ -409,7 +411,7 @@ class LongAnswers:
 
     def _answer(self, question: bytes) -> Any:
         try:
-            return self._process.answer(question)
+            return self._process.call(question)
         except ProcessEnded:
             self._process.kill()
             self._process = WorkerProcess()

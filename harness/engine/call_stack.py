@@ -22,8 +22,8 @@ from harness.engine.infrastructure import LaterCalls, ModelCalls
 from harness.engine.models import Model
 from harness.engine.reasoning import SeparatedCalls
 from harness.engine.session import BoundModel, Session
-from harness.errors import keys_of
-from harness.ports import Backend, overrides
+from harness.errors import rename_model_keys
+from harness.ports import Backend, overrides_method
 from harness.records import Reply, Request
 
 
@@ -73,7 +73,7 @@ def call_stack(model: Model, session: Session) -> Calls:
     )
     session.limiters.append(limiter)
     session.notices.loads[model.where] = lambda: limiter.load
-    if overrides(backend, Backend.start):
+    if overrides_method(backend, Backend.start):
         layer = Startup(limiter, backend, stop, status)
     waits = RetryWaits(
         layer,
@@ -122,7 +122,7 @@ def call_stack(model: Model, session: Session) -> Calls:
         circuit.learn(request)
 
     async def ask(request: Request) -> Reply:
-        with keys_of(model.where):
+        with rename_model_keys(model.where):
             return await rejections(request)
 
     calls: Calls = UncachedCalls(ask, key)

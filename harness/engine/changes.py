@@ -19,13 +19,13 @@ from harness.engine.own_rows import own_rows
 from harness.engine.plan import Opening
 from harness.engine.reasoning import REASONING
 from harness.engine.resolving import if_grown, resolved
-from harness.plugin_loader import CODE
-from harness.ports import Backend, overrides
+from harness.plugin_loader import CODE_HASH_PREFIX
+from harness.ports import Backend, overrides_method
 from harness.records import Attempt, Instance, messages_hash
 from harness.scoring.checks import JUDGE
 from harness.store.files import make_folder
 from harness.store.run_folder import ROWS, Differences
-from harness.wording import count_of
+from harness.wording import format_count
 
 logger = logging.getLogger("harness")
 
@@ -49,9 +49,9 @@ def check_changes(job: Job) -> Differences | None:
     if rescorable and (job.rescore or scored):
         return differences
     backend = job.model.backend
-    code = f"{CODE}backends/{job.run.model.backend}_sha256"
+    code = f"{CODE_HASH_PREFIX}backends/{job.run.model.backend}_sha256"
     other_keys = "model.version" in differences.settings or (
-        overrides(backend, Backend.key_part) and code in differences.inputs
+        overrides_method(backend, Backend.key_part) and code in differences.inputs
     )
     if rescorable:
         rescorable = has_same_prompts(job)
@@ -83,7 +83,7 @@ def _named_data(job: Job) -> str:
     before = (manifest.get("samples") or 0) // job.folder.read_config().samples
     now = sum(1 for _ in job.instances)
     if before not in (0, now):
-        facts.append(f"{count_of(before, 'instance')}, now {now:,}")
+        facts.append(f"{format_count(before, 'instance')}, now {now:,}")
     return f"the data ({': '.join(facts)})" if facts else "the data"
 
 
@@ -107,7 +107,10 @@ def is_rescorable(job: Job, differences: Differences) -> bool:
     of_task = all(is_below(key, ["task", REASONING]) for key in keys)
     if not of_task or any(is_below(key, ["task.name", "task.shots"]) for key in keys):
         return False
-    return inputs <= {*job.task.fingerprint(), f"{CODE}tasks/{job.run.task.name}_sha256"}
+    return inputs <= {
+        *job.task.fingerprint(),
+        f"{CODE_HASH_PREFIX}tasks/{job.run.task.name}_sha256",
+    }
 
 
 def _judge_checks(checks: object) -> list[Any]:

@@ -16,8 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import harness
-from harness.analysis.metrics import Metrics, to_json
-from harness.analysis.run_display import recorded_display
+from harness.analysis.metrics import Metrics, encode_metrics
+from harness.analysis.run_display import display_entries
 from harness.calls.signals import Notices, Stop
 from harness.config.settings import shown_url
 from harness.declarations import load_members
@@ -48,7 +48,7 @@ from harness.errors import (
     option,
 )
 from harness.plugin_loader import Kind
-from harness.ports import Task, overrides
+from harness.ports import Task, overrides_method
 from harness.records import SCORING_VERSION, Instance, ObservedRun, Request
 from harness.store.aggregates import write_aggregates
 from harness.store.file_states import (
@@ -69,7 +69,7 @@ from harness.store.manifest import Manifest
 from harness.store.run_folder import JUDGES, unnoticed
 from harness.store.runs import base_name
 from harness.store.unrecorded import UNRECORDED
-from harness.wording import count_of
+from harness.wording import format_count
 
 if TYPE_CHECKING:
     from harness.engine.judging import Judging
@@ -143,7 +143,7 @@ async def _execute(job: Job, session: Session, listener: Listener | None) -> Res
         variants=job.variant.listed,
         extends=job.variant.extends,
         varied=job.variant.varied,
-        display=recorded_display(run, job.data),
+        display=display_entries(run, job.data),
         run_id=session.run_id,
     )
     check_splitter(job.fingerprint, job.settings.cache_dir, simulated=manifest.simulated)
@@ -282,7 +282,7 @@ class _SessionWork:
             session.notices.status(name)(warning)
         if failed := tally.failed_judgements:
             session.notices.status("judges")(
-                f"{count_of(failed, 'judgement')} failed; the last error: "
+                f"{format_count(failed, 'judgement')} failed; the last error: "
                 f"{tally.last_error.rstrip('.')}. Run again to repeat them."
             )
         return "finished" if not tally.left else session.ended
@@ -356,7 +356,7 @@ class _SessionWork:
         for source, note in notes.items():
             status(source)(note)
         same_rules = self._manifest.scoring == SCORING_VERSION
-        if not same_rules and work.unfinished and overrides(self._job.task, Task.row_fields):
+        if not same_rules and work.unfinished and overrides_method(self._job.task, Task.row_fields):
             status("scoring")(
                 "The earlier answers were scored by an earlier version, which read some numbers, "
                 "choices and scripts otherwise. To score all by the same rules, add "
@@ -454,7 +454,7 @@ class _SessionWork:
 
     def conclude(self, ended: Ending, problem: str) -> Metrics:
         """Record how the session ended, and write and return the run's metrics."""
-        from harness.analysis.summary import measure  # not needed before the first call
+        from harness.analysis.summary import compute_metrics  # not needed before the first call
         from harness.store.index import (
             AttemptIndex,
             count_redraws,
@@ -477,8 +477,8 @@ class _SessionWork:
                 lacking.add(ATTEMPTS)
             manifest.lacks(lacking)
         write_aggregates(folder.attempts, self._job.task)
-        metrics = measure(folder)
-        write_whole(folder.metrics, to_json(metrics))
+        metrics = compute_metrics(folder)
+        write_whole(folder.metrics, encode_metrics(metrics))
         recorded = folder.read_manifest()
         counts: dict[str, object] = {}
         if not lacking_files(recorded):

@@ -18,12 +18,12 @@ from harness.engine.models import Model, ModelBuilder
 from harness.errors import ConfigError
 from harness.plugin_loader import Kind, kind
 from harness.ports import (
+    DECODING_PARAMETERS,
     LOGPROBS,
-    PARAMETERS,
     Judge,
     Task,
     decides_by_criteria,
-    overrides,
+    overrides_method,
 )
 from harness.prompts import is_path
 from harness.records import (
@@ -204,7 +204,7 @@ def build_judge(
     def reply(request: Request) -> str:  # only called once the judge below is built
         return judge.simulated(request)
 
-    simulates = overrides(kind("judges").load(section.name), Judge.simulated)
+    simulates = overrides_method(kind("judges").load(section.name), Judge.simulated)
     model = builder.build(section.model, f"{where}.model", reply if simulates else None)
     settings = builder.resources.settings
     features = model.backend.features
@@ -216,7 +216,7 @@ def build_judge(
         raise ConfigError(f"{about}{error.message}", error.remedy) from None
     if model.backend.cacheable and not section.model.name:
         raise ConfigError(f"{where}.model.name is missing.", "Name the model that judges.")
-    if model.simulated and not overrides(judge, Judge.simulated):
+    if model.simulated and not overrides_method(judge, Judge.simulated):
         problem = f"{where}: the judge {section.name!r} cannot be simulated."
         remedy = "Give it a real model, or give its class the method 'simulated'."
         raise ConfigError(problem, f"{remedy} 'harness docs plugins' describes it.")
@@ -263,7 +263,7 @@ def judge_fingerprint(
     Raises:
         ConfigError, DataMissing: If the judge cannot be built.
     """
-    features = PARAMETERS | {LOGPROBS}
+    features = DECODING_PARAMETERS | {LOGPROBS}
     judge = _plugin(section, task, settings, data, features, simulated=simulated)
     return judge.fingerprint()
 

@@ -38,7 +38,16 @@ from harness.engine.session import BoundModel, Session, work_off
 from harness.engine.turns import answered
 from harness.errors import CallError, ConfigError, FatalCallError, Unparseable
 from harness.ports import Task
-from harness.records import SCHEMA_VERSION, SPLIT, Attempt, Call, Instance, Request, Score, Usage
+from harness.records import (
+    SCHEMA_VERSION,
+    SPLIT_KEY,
+    Attempt,
+    Call,
+    Instance,
+    Request,
+    Score,
+    Usage,
+)
 from harness.scoring.reasoning import Reasoning
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
@@ -53,7 +62,7 @@ from harness.store.judgements import (
     verdict_over,
 )
 from harness.store.run_folder import JUDGEMENTS, RunFolder
-from harness.wording import truncated
+from harness.wording import truncate
 
 FIRST_JUDGEMENTS = 20  # if none has a verdict, a judge probably needs to be corrected
 
@@ -268,14 +277,14 @@ class Judging:
                 self._tally.last_error = f"judge {judgement.judge}: {judgement.error}"
             if judgement.call_ids or judgement.judge in self._panels:
                 self._tally.judgements[judgement.judge] += 1
-                split = any(SPLIT in score.details for score in judgement.scores.values())
+                split = any(SPLIT_KEY in score.details for score in judgement.scores.values())
                 self._tally.split_passes[judgement.judge] += split
                 undecided = [score for score in judgement.scores.values() if score.value is None]
                 if undecided or judgement.outcome not in ("ok", *FAILED):
                     kind = judgement.judge, "undecided" if undecided else judgement.outcome
                     self._tally.verdictless[kind] += 1
                     reasons = (score.reason for score in undecided if score.reason)
-                    reason = truncated(judgement.error or next(reasons, ""), 200)
+                    reason = truncate(judgement.error or next(reasons, ""), 200)
                     self._tally.reasons[kind] = reason
                     self._warn_of_verdictless(judgement.judge, reason)
             for _, call in judgement.each_call():

@@ -30,8 +30,8 @@ from harness.datasets.folder import DataFolder
 from harness.datasets.rows import rows
 from harness.engine.infrastructure import LaterTerms, call_layers, cluster
 from harness.engine.turns import answers_by_id
-from harness.errors import ConfigError, keys_of
-from harness.plugin_interface import parameters
+from harness.errors import ConfigError, rename_model_keys
+from harness.plugin_interface import option_parameters
 from harness.plugin_loader import kind
 from harness.ports import (
     SAMPLES_PER_CALL,
@@ -149,7 +149,7 @@ class Model:
             return self.section.cache
         if self.backend.shares_replies is not None:
             return "shared" if self.backend.shares_replies else "run"
-        return "run" if kind("backends").is_own_code(self.section.backend) else "shared"
+        return "run" if kind("backends").is_user_code(self.section.backend) else "shared"
 
     def key(self, run_id: str) -> Callable[..., str]:
         """Return a function that computes the id of a request's call, under which it is cached."""
@@ -211,7 +211,7 @@ class Model:
         Other unsupported parameters raise ConfigError.
         """
         features = self.backend.features
-        needed = set(decoding.given()) - {*OPTIONAL, "constraint"}
+        needed = set(decoding.specified_fields()) - {*OPTIONAL, "constraint"}
         if isinstance(decoding.constraint, DecodingConstraint):
             needed.add(decoding.constraint.kind)
         if missing := sorted(needed - features):
@@ -287,7 +287,7 @@ class ModelBuilder:
         def observe(allowances: tuple[Allowance, ...]) -> None:
             rates.observe(allowances)
 
-        with keys_of(where):
+        with rename_model_keys(where):
             supplied = self._supplied(section, where, limits)
             supplied |= {"secret": secret, "reply": reply}
             supplied |= {"on_allowances": observe, "prompt_cut": beginnings}
@@ -341,7 +341,7 @@ class ModelBuilder:
         self, section: ModelSection, limits: LimitsSection, supplied: dict[str, Any]
     ) -> Backend:
         """Build the backend of a model, with copies on a cluster if it is placed there."""
-        names = parameters(kind("backends").load(section.backend), given=False)
+        names = option_parameters(kind("backends").load(section.backend))
         options = section.plugin_options(names)
         path = section.options.get("path")
         if path and isinstance(path, str):

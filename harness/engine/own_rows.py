@@ -9,7 +9,7 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.datasets.row_formats import plain
 from harness.datasets.rows import name_rows
-from harness.errors import ConfigError, StoreFailed, raised_as
+from harness.errors import ConfigError, StoreFailed, reraise_as
 from harness.store.files import make_folder, replacing, write_whole
 from harness.store.json_lines import encode
 from harness.store.run_folder import ROWS, RunFolder
@@ -32,7 +32,7 @@ def write_rows(rows: Iterable[Mapping[str, Any]], where: str) -> str:
     lines = []
     for number, row in enumerate(rows, start=1):
         try:
-            with raised_as(ConfigError, f"task.rows, item {number}: "):
+            with reraise_as(ConfigError, f"task.rows, item {number}: "):
                 lines.append(encode(plain(dict(row))) + b"\n")
         except (TypeError, ValueError, RecursionError) as error:
             problem = f"task.rows, item {number}: not a mapping that JSON can represent ({error})."

@@ -96,7 +96,7 @@ def _prompt(request: Request, evaluated: bool) -> Prompt:
     messages = request.messages
     if not evaluated:
         texts = [message.content for message in messages if message.role == "system"]
-        return Prompt(texts, decoding=request.decoding.given())
+        return Prompt(texts, decoding=request.decoding.specified_fields())
     # Each later round adds a turn of the user, after an answer. Earlier ones are shots.
     turns = [place for place, message in enumerate(messages) if message.role == "user"]
     last = turns[-request.origin.round] if len(turns) >= request.origin.round else len(messages)
@@ -104,7 +104,7 @@ def _prompt(request: Request, evaluated: bool) -> Prompt:
     later = messages[last + 1 :]
     return Prompt(
         [message.content for message in opening if message.role != "assistant"],
-        request.decoding.given(),
+        request.decoding.specified_fields(),
         turns=[message.content for message in later if message.role != "assistant"],
         answers=[message.content for message in later if message.role == "assistant"],
         examples=[message.content for message in opening if message.role == "assistant"],

@@ -30,12 +30,12 @@ from harness.engine.resolving import (
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.execution import (
     ExecutionRefused,
-    executing,
-    in_run_folder,
-    permission,
+    code_permission,
+    is_in_run_folder,
     report_executions,
+    set_code_permission,
 )
-from harness.plugin_loader import CODE, FILE, kind, register
+from harness.plugin_loader import CODE_HASH_PREFIX, PYTHON_SUFFIX, kind, register
 from harness.store.lost_lines import warn_of_names
 from harness.store.run_folder import (
     EXTENDS,
@@ -56,8 +56,8 @@ from harness.store.runs import (
     run_name,
     run_path,
 )
-from harness.user_code import checker_of
-from harness.wording import first_few
+from harness.user_code import checker_factory
+from harness.wording import join_first
 
 logger = logging.getLogger("harness")
 
@@ -102,7 +102,7 @@ def read_runs(
         base = path.stem
         where = str(path)
         tree = read(path)
-        if in_run_folder(path):
+        if is_in_run_folder(path):
             report_executions()
             tree = with_rows_path(tree, path.parent.absolute())
         tree = _plain(tree, functions, where=where)
@@ -148,7 +148,9 @@ def _locate(section: Any, located: Callable[[str], str]) -> None:
         last = str(key).rpartition(".")[2]
         if isinstance(value, dict | list) and last != "checks":
             _locate(value, located)
-        elif isinstance(value, str) and value.endswith(FILE) and last in ("backend", "name"):
+        elif (
+            isinstance(value, str) and value.endswith(PYTHON_SUFFIX) and last in ("backend", "name")
+        ):
             section[key] = located(value)
 
 
@@ -217,7 +219,7 @@ def registered(checker: Any, functions: Functions | None = None, version: str = 
         remedy = f"Give one of them a name of its own: function.__name__ = '{name}_2'."
         raise ConfigError(f"Two functions among the checks are named {name!r}.", remedy)
     if version or not kind("checkers").is_registered(name, checker):
-        register("checkers", name, checker_of(checker, name), version)
+        register("checkers", name, checker_factory(checker, name), version)
     return name
 
 
@@ -270,7 +272,7 @@ def recorded_baseline(name: str, settings: Settings, *, inputs: bool = False) ->
     runs = _in_file(name, settings)
     folder = find_run(settings.runs_dir, name, listed=runs)
     try:
-        with executing("refused"):
+        with set_code_permission("refused"):
             _refuse_other_files([folder], runs, name, settings, inputs=inputs)
     except ExecutionRefused as error:
         logger.warning(f"Whether {folder.name} is a run of {name} is not checked. {error.message}")
@@ -340,8 +342,8 @@ def _refuse_others(
     """Refuse runs that do not agree with their run file's present content, if it was named."""
     # A run file that the user names may name code, which commands that only read runs do not need,
     # except to tell whether a run was made with the same code.
-    reads = in_run_folder(file) or (permission() == "refused" and not inputs)
-    with executing("refused" if reads else "allowed"):
+    reads = is_in_run_folder(file) or (code_permission() == "refused" and not inputs)
+    with set_code_permission("refused" if reads else "allowed"):
         _refuse_other_files(folders, runs, file, settings, inputs=inputs)
 
 
@@ -391,8 +393,8 @@ def _warn_of_versions(folders: Sequence[RunFolder], file: str, *, refuse: bool) 
         for place, version in _common_inputs(run, manifest):
             by_input.setdefault(place, {}).setdefault(version, folder.name)
         for key, version in manifest.get("fingerprint", {}).items():
-            if key.startswith(CODE) or key in INPUTS:
-                place = (key,) if key.startswith(CODE) else (key, task, str(run.seed))
+            if key.startswith(CODE_HASH_PREFIX) or key in INPUTS:
+                place = (key,) if key.startswith(CODE_HASH_PREFIX) else (key, task, str(run.seed))
                 by_input.setdefault(place, {}).setdefault(version, folder.name)
     for (key, *_), by_version in by_input.items():
         if len(by_version) > 1:
@@ -444,13 +446,12 @@ def _warn_of_missing(
     if not missing:
         return
     verb = "has" if len(missing) == 1 else "have"
-    problem = f"{first_few(missing, LISTED)} {verb} not been run"
+    problem = f"{join_first(missing, LISTED)} {verb} not been run"
     remedy = f"run the file with harness run {file}"
     if runs is None:
         problem += ", or the folder is lost"
-        remedy = (
-            f"repeat the command that ran {file!r}, or name the runs: {first_few(existing, LISTED)}"
-        )
+        names = join_first(existing, LISTED)
+        remedy = f"repeat the command that ran {file!r}, or name the runs: {names}"
     if refuse:
         raise DataMissing(f"{problem}.", f"{remedy[0].upper()}{remedy[1:]}.")
     logger.warning(f"{problem}: {remedy}")

@@ -42,7 +42,7 @@ from harness.engine.turns import (
     verdict_on_all,
 )
 from harness.errors import CallError, Crashed, FatalCallError
-from harness.ports import Task, overrides
+from harness.ports import Task, overrides_method
 from harness.records import (
     CONSTRAINT_REFUSED,
     CRASH_VERSION,
@@ -57,7 +57,7 @@ from harness.records import (
     Rewriting,
     Usage,
     content_hash,
-    continued,
+    extend_conversation,
     messages_hash,
 )
 
@@ -232,7 +232,9 @@ class SampleRunner:
         if turn is None:
             return False
         reply = call.reply
-        sample.messages = continued(sample.messages, reply.text, turn, reply.reasoning_state)
+        sample.messages = extend_conversation(
+            sample.messages, reply.text, turn, reply.reasoning_state
+        )
         sample.rewritings = ()
         return True
 
@@ -332,7 +334,7 @@ class SampleRunner:
                 origin = Origin(instance.id, unfinished.sample, attempt.round)
                 turn, more = await self._rewritten(turn, "feedback", instance, origin)
                 rewritings = (*rewritings, *more)
-            messages = continued(messages, text, turn, attempt.reasoning_state or None)
+            messages = extend_conversation(messages, text, turn, attempt.reasoning_state or None)
         return messages, rewritings
 
     async def _assess(self, instance: Instance[Any], reply: Reply) -> Assessment:
@@ -373,7 +375,7 @@ class SampleRunner:
 
     def _refusal(self, error: CallError, request: Request, started: Attempt) -> Call | None:
         """Return a call that records a refused constraint, or None if there is none to record."""
-        measures = overrides(self.plan.task, Task.score_of_refused_constraint)
+        measures = overrides_method(self.plan.task, Task.score_of_refused_constraint)
         if not (measures and refuses_constraint(error, request)):
             return None
         reply = Reply(error.message, CONSTRAINT_REFUSED, Usage(), request.model)
@@ -457,7 +459,7 @@ class _Scoring:
 def _as_recorded(request: Request, prompt: str) -> dict[str, Any]:
     record: dict[str, Any] = {
         "model": request.model,
-        "decoding": request.decoding.given(),
+        "decoding": request.decoding.specified_fields(),
         "seed": request.seed,
         "messages_hash": prompt,
     }

@@ -37,7 +37,7 @@ from harness.engine.replies import (
 from harness.errors import ConfigError, DataInvalid, HarnessError, StoreFailed
 from harness.records import (
     Request,
-    account_of,
+    budget_account,
 )
 from harness.store.files import make_folder
 from harness.store.run_folder import FRESH, RunFolder, Spending
@@ -49,7 +49,7 @@ from harness.store.runs import (
     shard_base,
 )
 from harness.store.unrecorded import UnrecordedCalls
-from harness.wording import count_of, one_line
+from harness.wording import format_count, to_one_line
 
 logger = logging.getLogger("harness")
 
@@ -90,7 +90,7 @@ class Session:
     @property
     def account(self) -> str:
         """The account to which the run's payments are booked."""
-        return account_of(self.run_id)
+        return budget_account(self.run_id)
 
     def busy(self) -> bool:
         """Return whether any call that is made at once is in flight or waiting."""
@@ -295,7 +295,7 @@ async def _sharers(
         existing: dict[str, RunFolder] = {}
         for run in by_base.get(name, {}).values():
             if run.name != folder.name:
-                existing[account_of(run.run_id())] = run
+                existing[budget_account(run.run_id())] = run
         accounts |= dict.fromkeys(recorded) | existing
         session_accounts = {session.account} if name == base else set()
         for account in {*session_accounts, *existing}.difference(recorded):
@@ -392,12 +392,12 @@ async def _join_budget(
 def _report_unknown(session: Session) -> None:
     for where, replies in session.unknown_reasons.items():
         for reason, count in replies.items():
-            short = one_line(reason, 80)
+            short = to_one_line(reason, 80)
             remedy = ""
             if where == "model" and short == reason:
                 remedy = f" To ask again: --retry {reason}."
             session.notices.status(f"{where}, finish reason {short!r}")(
-                f"not known, and given for {count_of(count, 'answer')}, which count as "
+                f"not known, and given for {format_count(count, 'answer')}, which count as "
                 f"complete: check whether they are.{remedy}"
             )
     for where, answers in session.unknown_marks.items():
@@ -462,7 +462,7 @@ class _PaidByRuns:
         self._calls[account] = set()
         folder = self._folders.get(account)
         manifest = {} if folder is None else folder.read_manifest()
-        merged = [account_of(run_id) for run_id in manifest.get("merged_ids", ())]
+        merged = [budget_account(run_id) for run_id in manifest.get("merged_ids", ())]
         amounts = [await self.add(shard) for shard in merged]
         in_shards = set[bytes]().union(*(self._calls[shard] for shard in merged))
         booked = self._replies.booked(account)

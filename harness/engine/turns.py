@@ -22,7 +22,7 @@ from harness.records import (
     Rewriting,
     Score,
     UserRole,
-    continued,
+    extend_conversation,
 )
 
 
@@ -66,7 +66,7 @@ def answered(
     if role is not None:
         messages = convert((before or [attempt])[0].request["messages"], Messages)
         for earlier in before:
-            messages = continued(messages, earlier.text or "", earlier.feedback or "")
+            messages = extend_conversation(messages, earlier.text or "", earlier.feedback or "")
         return task.at_played_turn(instance, messages, last=attempt.turns == attempt.round)
     return as_of(task, instance, [earlier.text or "" for earlier in before])
 

@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
+from harness.errors import ConfigError, DataInvalid, DataMissing, suggest_name
 from harness.records import Message
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Template:
         """Raise ConfigError if the template uses a field that is not in ``fields``."""
         for name in sorted(self.names - set(fields)):
             problem = f"{self.name}: there is no field {name!r} here."
-            raise ConfigError(problem, nearest(name, fields))
+            raise ConfigError(problem, suggest_name(name, fields))
 
     def refuse_single_braces(self, fields: Collection[str]) -> None:
         """Raise DataInvalid if no field is used, but ``{NAME}`` names one of ``fields``."""
@@ -135,7 +135,7 @@ class Template:
             for field in sorted(self.names - row.keys()):
                 if repr(field) in str(error):
                     problem = f"{self.name} needs the field {field!r}, which the row does not have."
-                    raise DataInvalid(problem, nearest(field, map(str, row))) from None
+                    raise DataInvalid(problem, suggest_name(field, map(str, row))) from None
             raise DataInvalid(f"{self.name}: {error.message}.") from None
         except (_TooLong, TemplateError, RecursionError) as error:
             problem = str(error).rstrip(".") or type(error).__name__
@@ -189,7 +189,7 @@ def _restrict(tree: Any, where: str) -> None:
             raise ConfigError(f"{where}, line {node.lineno}: a prompt template cannot have {what}.")
     for node in tree.find_all(nodes.Filter):
         if node.name not in _environment().filters:
-            remedy = nearest(str(node.name), {*FILTERS, *_OWN})
+            remedy = suggest_name(str(node.name), {*FILTERS, *_OWN})
             raise ConfigError(f"{where}, line {node.lineno}: no filter {node.name!r:.40}.", remedy)
     for node in tree.find_all(nodes.For):
         if node.recursive:
@@ -305,7 +305,7 @@ def read(name: str) -> Template:
         path = root / f"{name}{ENDING}"
         if path.is_file():
             return Template(_text(path), f"prompts/{name}{ENDING}")
-    raise DataMissing(f"There is no prompt {name!r}.", nearest(name, named()))
+    raise DataMissing(f"There is no prompt {name!r}.", suggest_name(name, named()))
 
 
 def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, ...]:

@@ -7,26 +7,26 @@ from datetime import UTC, datetime
 from os.path import commonprefix
 from types import MappingProxyType
 
-from harness.analysis.metrics import PASS_RATE, Metrics, all_from_cache
-from harness.analysis.summary import measure
+from harness.analysis.metrics import PASS_RATE, Metrics, all_cached_note
+from harness.analysis.summary import compute_metrics
 from harness.plugin_loader import Kind
-from harness.report.run_tables import PARTIAL
+from harness.report.run_tables import PARTIAL_NOTE
 from harness.report.table import Cell, Column, Table, TableDocument, table
 from harness.report.text import (
-    COMPUTED,
-    interval,
-    is_zero,
-    number,
-    task_shown,
-    time_text,
-    usd,
-    with_error,
+    COMPUTED_NOTE,
+    format_interval,
+    format_number,
+    format_task,
+    format_time,
+    format_usd,
+    format_with_error,
+    is_zero_error,
 )
 from harness.store.run_folder import RunFolder
-from harness.wording import first_few
+from harness.wording import join_first
 
 
-def common_start(names: Iterable[str]) -> str:
+def common_prefix(names: Iterable[str]) -> str:
     """Return the common prefix of names, up to its last dot that is not a decimal point, or ""."""
     every = list(names)
     if len(every) < 2:
@@ -61,12 +61,12 @@ def runs_table(
             readable[name] = metrics
             cells = _run_cells(metrics)
         elif name in damaged:
-            cells = _without_figures(Cell("DAMAGED", style="red"))
+            cells = _state_cells(Cell("DAMAGED", style="red"))
         else:
-            cells = _without_figures(Cell("not finished", style="dim"))
-        time = time_text(started[name]) if name in started else ""
+            cells = _state_cells(Cell("not finished", style="dim"))
+        time = format_time(started[name]) if name in started else ""
         rows.append([name, *cells, time])
-    any_of_several = any(map(_any_passed, readable.values()))
+    any_of_several = any(map(_format_any_passed, readable.values()))
     columns: list[Column | str | None] = [
         "run",
         Column("task", text=True, hide=2),
@@ -78,24 +78,24 @@ def runs_table(
         Column("cost", hide=3),
         Column("started", hide=1) if started else None,
     ]
-    return table(columns, rows, notes=_notes(readable))
+    return table(columns, rows, notes=_table_notes(readable))
 
 
-def _notes(runs: Mapping[str, Metrics]) -> list[str]:
+def _table_notes(runs: Mapping[str, Metrics]) -> list[str]:
     notes = []
     if not all(metrics.complete for metrics in runs.values()):
-        notes.append(f"INCOMPLETE: {PARTIAL}")
+        notes.append(f"INCOMPLETE: {PARTIAL_NOTE}")
     primary = [metrics.primary() for metrics in runs.values()]
-    if any(is_zero(statistic.stderr) and statistic.ci95 for statistic in primary):
+    if any(is_zero_error(statistic.stderr) and statistic.ci95 for statistic in primary):
         notes.append("In brackets: the 95% interval if all samples have the same verdict.")
     if any(metrics.computed_usd for metrics in runs.values()):
-        notes.append(COMPUTED)
+        notes.append(COMPUTED_NOTE)
     unanswered = [name for name, metrics in runs.items() if metrics.unanswerable]
     if unanswered:
-        notes.append(f"{_UNANSWERABLE} {first_few(unanswered, 3)}.")
+        notes.append(f"{_UNANSWERABLE} {join_first(unanswered, 3)}.")
     cached = [name for name, metrics in runs.items() if metrics.from_cache]
     if cached:
-        notes.append(all_from_cache(first_few(cached, 3)))
+        notes.append(all_cached_note(join_first(cached, 3)))
     return notes
 
 
@@ -109,7 +109,7 @@ def runs_document(
     for name, metrics in runs.items():
         record: dict[str, object] = {"run": name}
         if metrics is not None:
-            record |= _record(metrics)
+            record |= _metrics_record(metrics)
         if name in started:
             time = datetime.fromtimestamp(started[name], UTC)
             record["started_at"] = time.isoformat(timespec="seconds")
@@ -130,9 +130,9 @@ def suite_document(runs: Sequence[RunFolder], *, brief: bool = False) -> TableDo
         runs: The folders of the runs.
         brief: Whether to leave out how the models compare.
     """
-    document = _by_plugin("suite", runs, brief)
+    document = _build_with_plugin("suite", runs, brief)
     if document is None:
-        document = runs_document({run.name: measure(run) for run in runs})
+        document = runs_document({run.name: compute_metrics(run) for run in runs})
     return document
 
 
@@ -142,10 +142,10 @@ def variants_document(runs: Sequence[RunFolder]) -> TableDocument | None:
     Raises:
         HarnessError: If the runs cannot be compared.
     """
-    return _by_plugin("variants", runs, brief=True)
+    return _build_with_plugin("variants", runs, brief=True)
 
 
-def _by_plugin(name: str, runs: Sequence[RunFolder], brief: bool) -> TableDocument | None:
+def _build_with_plugin(name: str, runs: Sequence[RunFolder], brief: bool) -> TableDocument | None:
     documents = Kind("suite_documents")
     if name not in documents.names():
         return None
@@ -153,7 +153,7 @@ def _by_plugin(name: str, runs: Sequence[RunFolder], brief: bool) -> TableDocume
     return document
 
 
-def _record(metrics: Metrics) -> dict[str, object]:
+def _metrics_record(metrics: Metrics) -> dict[str, object]:
     primary = metrics.primary()
     low, high = primary.ci95 or (None, None)
     return {
@@ -175,37 +175,37 @@ def _record(metrics: Metrics) -> dict[str, object]:
     }
 
 
-def _without_figures(state: Cell) -> list[object]:
+def _state_cells(state: Cell) -> list[object]:
     return ["", "", "", state, "", "", ""]
 
 
 def _run_cells(metrics: Metrics) -> list[object]:
     primary = metrics.primary()
-    rate = f"{metrics.measure or ''} {with_error(primary.mean, primary.stderr)}".strip()
-    if is_zero(primary.stderr) and primary.ci95:
-        rate += f" ({interval(primary.ci95)})"
+    rate = f"{metrics.measure or ''} {format_with_error(primary.mean, primary.stderr)}".strip()
+    if is_zero_error(primary.stderr) and primary.ci95:
+        rate += f" ({format_interval(primary.ci95)})"
     model = Cell(metrics.model or "")
     if metrics.simulated:  # if there is no room for both, the mark matters more than the model
         model = Cell(f"SIMULATED {metrics.model or ''}".strip(), style="bold yellow")
     n: object = primary.n
     if not metrics.complete:
         n = Cell(metrics.progress, style="yellow")
-    cost = usd(metrics.cost_usd, computed=metrics.computed_usd)
+    cost = format_usd(metrics.cost_usd, computed=metrics.computed_usd)
     return [
-        task_shown(metrics.task),
+        format_task(metrics.task),
         model,
         n,
         rate,
-        _any_passed(metrics),
+        _format_any_passed(metrics),
         primary.missing,
         cost,
     ]
 
 
-def _any_passed(metrics: Metrics) -> str:
+def _format_any_passed(metrics: Metrics) -> str:
     several = {"samples": metrics.pass_at_k, "rounds": metrics.rounds.any_of_first_k}
     for unit, series in several.items():
         last = max(series, default=1)
         if last > 1:
-            return f"{number(series[last])} of {last:,} {unit}"
+            return f"{format_number(series[last])} of {last:,} {unit}"
     return ""

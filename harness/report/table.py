@@ -20,7 +20,13 @@ import msgspec
 from msgspec import Struct
 
 from harness.analysis.metrics import Statistic
-from harness.report.text import UNKNOWN, interval, number, printable, with_error
+from harness.report.text import (
+    UNKNOWN,
+    escape_unprintable,
+    format_interval,
+    format_number,
+    format_with_error,
+)
 
 _UNSIGNED = r"\d[\d,]*(?:\.\d+)?"
 _NUMBER = rf"[+-]?{_UNSIGNED}"
@@ -75,12 +81,12 @@ class Column:
         if isinstance(value, int):
             return f"{value:,}"
         if isinstance(value, Statistic):
-            return with_error(value.mean, value.stderr, self.digits, self.sign)
+            return format_with_error(value.mean, value.stderr, self.digits, self.sign)
         if isinstance(value, tuple):
-            return interval(value, self.digits, self.sign)
+            return format_interval(value, self.digits, self.sign)
         if not isinstance(value, float):
             return UNKNOWN
-        return number(value, self.digits, self.sign)
+        return format_number(value, self.digits, self.sign)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +168,12 @@ def table(
     return Table(columns=list(by_place.values()), rows=table_rows, **options)
 
 
-def facts(pairs: Iterable[tuple[object, object]]) -> Table:
+def facts_table(pairs: Iterable[tuple[object, object]]) -> Table:
     """Build a table of (name, value) pairs, without headings."""
     return table(["", Column("", text=True)], pairs, headless=True)
 
 
-def flat(figures: Struct) -> dict[str, object]:
+def flatten_statistic(figures: Struct) -> dict[str, object]:
     """Convert a record of figures for CSV: ``ci95`` becomes ``ci95_low`` and ``ci95_high``."""
     fields: dict[str, Any] = msgspec.to_builtins(figures)
     low, high = fields.pop("ci95", None) or (None, None)
@@ -179,7 +185,7 @@ def as_markdown(document: TableDocument) -> str:
     blocks = []
     if document.title:
         marks = f" ({'; '.join(document.marks)})" if document.marks else ""
-        blocks.append(f"**{escaped_markdown(document.title + marks)}**")
+        blocks.append(f"**{escape_markdown(document.title + marks)}**")
     for notes, parts in groupby(document.parts, lambda part: isinstance(part, Note)):
         separator = "\n" if notes else "\n\n"
         blocks.append(separator.join(map(_markdown_part, parts)))
@@ -191,10 +197,10 @@ def as_latex(document: TableDocument) -> str:
     lines: list[str] = []
     for part in document.parts:
         if isinstance(part, Table):
-            lines += _tabular(part)
-            lines += (f"% {printable(note)}" for note in part.notes)
+            lines += _latex_lines(part)
+            lines += (f"% {escape_unprintable(note)}" for note in part.notes)
         else:
-            lines.append(f"% {printable(part.text)}")
+            lines.append(f"% {escape_unprintable(part.text)}")
     return "\n".join(lines) + "\n"
 
 
@@ -211,11 +217,11 @@ def as_csv(document: TableDocument) -> str:
         keys |= dict.fromkeys(record)
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(map(printable, keys))
+    writer.writerow(map(escape_unprintable, keys))
     for record in document.records:
         row = []
         for value in map(record.get, keys):
-            row.append(printable(value, "\n\t") if isinstance(value, str) else value)
+            row.append(escape_unprintable(value, "\n\t") if isinstance(value, str) else value)
         writer.writerow(row)
     return file.getvalue()
 
@@ -234,68 +240,68 @@ FORMATS: Mapping[str, Callable[[TableDocument], str]] = {
 }
 
 
-def escaped_markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Return text on one line, escaped for Markdown and terminals."""
-    return printable(text).translate(_MARKDOWN)
+    return escape_unprintable(text).translate(_MARKDOWN)
 
 
-def escaped_latex(text: str) -> str:
+def escape_latex(text: str) -> str:
     """Return text on one line, escaped for LaTeX and terminals."""
-    return printable(text).translate(_LATEX)
+    return escape_unprintable(text).translate(_LATEX)
 
 
 def _markdown_part(part: Table | Note) -> str:
     if isinstance(part, Note):
-        return escaped_markdown(part.text)
+        return escape_markdown(part.text)
     headings = [f"{column.over} {column.heading}".strip() for column in part.columns]
     lines = [_markdown_row(headings), f"|{'---|' * len(headings)}"]
-    lines += [_markdown_row(_named(part, row)) for row in part.all_rows]
-    lines += map(escaped_markdown, part.notes)
+    lines += [_markdown_row(_row_texts(part, row)) for row in part.all_rows]
+    lines += map(escape_markdown, part.notes)
     if part.title:
-        lines = [f"**{escaped_markdown(part.title)}**", "", *lines]
+        lines = [f"**{escape_markdown(part.title)}**", "", *lines]
     return "\n".join(lines)
 
 
 def _markdown_row(texts: Sequence[str]) -> str:
-    return f"| {' | '.join(map(escaped_markdown, texts))} |"
+    return f"| {' | '.join(map(escape_markdown, texts))} |"
 
 
-def _named(table: Table, row: Row) -> list[str]:
+def _row_texts(table: Table, row: Row) -> list[str]:
     texts = table.texts(row)
     if row.marks:
         texts[0] += f" ({'; '.join(row.marks)})"
     return texts
 
 
-def _tabular(table: Table) -> Iterator[str]:
+def _latex_lines(table: Table) -> Iterator[str]:
     if table.title:
-        yield f"% {printable(table.title)}"
+        yield f"% {escape_unprintable(table.title)}"
     alignment = "".join("l" if column.text else "r" for column in table.columns)
     yield rf"\begin{{tabular}}{{{alignment}}}"
     yield r"\toprule"
-    yield from _spans(table.columns)
+    yield from _latex_headings(table.columns)
     before = None
     for row in table.rows:
-        texts = _named(table, row)
+        texts = _row_texts(table, row)
         if before is None or (table.sectioned and texts[0] != before):
             yield r"\midrule"
         before = texts[0]
         yield _latex_row(texts, table.columns)
     if table.footer is not None:
         yield r"\midrule"
-        yield _latex_row(_named(table, table.footer), table.columns)
+        yield _latex_row(_row_texts(table, table.footer), table.columns)
     yield r"\bottomrule"
     yield r"\end{tabular}"
 
 
-def _spans(columns: Sequence[Column]) -> Iterator[str]:
+def _latex_headings(columns: Sequence[Column]) -> Iterator[str]:
     spans = []
     rules = []
     start = 1
     for over, group in groupby(columns, lambda column: column.over):
         n = len(list(group))
         if over:
-            spans.append(rf"\multicolumn{{{n}}}{{c}}{{{escaped_latex(over)}}}")
+            spans.append(rf"\multicolumn{{{n}}}{{c}}{{{escape_latex(over)}}}")
             rules.append(rf"\cmidrule(lr){{{start}-{start + n - 1}}}")
         else:
             spans += [""] * n
@@ -310,12 +316,12 @@ def _latex_row(texts: Sequence[str], columns: Sequence[Column]) -> str:
     cells = []
     for text, column in zip_longest(texts, columns):
         is_text = column is None or column.text
-        cells.append(escaped_latex(text) if is_text else _latex_cell(text))
+        cells.append(escape_latex(text) if is_text else _latex_cell(text))
     return " & ".join(cells) + r" \\"
 
 
 def _latex_cell(text: str) -> str:
     if not _FIGURES.fullmatch(text):
-        return escaped_latex(text)
+        return escape_latex(text)
     signed = re.sub(r"(?<!\d)-(?=\d)", "$-$", text)
     return re.sub(r"(?<=\d)-(?=\d)", "--", signed)

@@ -19,46 +19,48 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from harness.report.table import Cell, Column, Note, Table, TableDocument
-from harness.report.text import folded, one_line, printable
+from harness.report.text import escape_unprintable, join_in_line, wrap_name
 
-_MARK = "bold yellow"
-_HEADING = 12  # headings up to this many characters are not folded in a table that is too wide
-_HEADING_BELOW = 8  # the same for headings below a shared one
-_LEAST_TEXT = 12  # minimum width of a text column, unless all its texts are shorter
-_LEAST_NAME = 18  # minimum width of names, unless all are shorter
-_USUAL_NAME = 40  # names get this width before text columns get more than their minimum
+_MARK_STYLE = "bold yellow"
+_MAX_UNFOLDED_HEADING = (
+    12  # headings up to this many characters are not folded in a table that is too wide
+)
+_MAX_UNFOLDED_SUBHEADING = 8  # the same for headings below a shared one
+_MIN_TEXT_WIDTH = 12  # minimum width of a text column, unless all its texts are shorter
+_MIN_NAME_WIDTH = 18  # minimum width of names, unless all are shorter
+_USUAL_NAME_WIDTH = 40  # names get this width before text columns get more than their minimum
 _GAP = 2
 _INDENT = "  "
 
 
-def terminal(document: TableDocument | Table) -> RenderableType:
+def render_for_terminal(document: TableDocument | Table) -> RenderableType:
     """Render a document or a table for the terminal."""
     if isinstance(document, Table):
-        return _Drawn(document, "")
+        return _TableView(document, "")
     hint = "--format markdown" if document.data is not None else ""
-    marks = [Text(printable(mark), _MARK) for mark in document.marks]
+    marks = [Text(escape_unprintable(mark), _MARK_STYLE) for mark in document.marks]
     parts: list[RenderableType] = []
     if document.title and not any(" " in mark for mark in document.marks):
-        title = Text(printable(document.title), "bold")
-        parts.append(one_line(Text("  ").join([*marks, title])))  # such as SIMULATED
+        title = Text(escape_unprintable(document.title), "bold")
+        parts.append(join_in_line(Text("  ").join([*marks, title])))  # such as SIMULATED
     else:
         parts += marks
         if document.title:
-            parts.append(_titled(document.title))
+            parts.append(_title_line(document.title))
     before: Table | Note | None = None
     for part in document.parts:
         if parts and not (isinstance(part, Note) and isinstance(before, Note)):
             parts.append("")
         before = part
         if isinstance(part, Note):
-            parts.append(Text(printable(part.text), part.style))
+            parts.append(Text(escape_unprintable(part.text), part.style))
         else:
-            parts.append(_Drawn(part, hint))
+            parts.append(_TableView(part, hint))
     return Group(*parts)
 
 
-def _titled(title: str) -> Text:
-    return one_line(Text(printable(title), "bold"))
+def _title_line(title: str) -> Text:
+    return join_in_line(Text(escape_unprintable(title), "bold"))
 
 
 class _Line(NamedTuple):
@@ -91,11 +93,11 @@ class _Column:
             room = max(1, min(room, self.limit))
             heading: list[str] = []
             for line in self.heading:
-                heading += _parts(line, room)
+                heading += _wrap_text(line, room)
             self.heading = heading
-            self.cells = [_folded_lines(lines, room) for lines in self.cells]
+            self.cells = [_wrap_lines(lines, room) for lines in self.cells]
         heading_width = max(map(cell_len, (*self.heading, self.footer)))
-        self.width = max(heading_width, _widest(self.cells))
+        self.width = max(heading_width, _max_line_width(self.cells))
 
     def placed(self, text: str) -> str:
         """Return a line of the heading or footer, filled up to the width."""
@@ -103,24 +105,24 @@ class _Column:
         return text + blank if self.text else blank + text
 
 
-def _parts(text: str, room: int) -> Sequence[str]:
+def _wrap_text(text: str, room: int) -> Sequence[str]:
     if cell_len(text) <= room:
         return [text]
     parts: list[str] = []
-    for line in folded(text, room).plain.split("\n"):
+    for line in wrap_name(text, room).plain.split("\n"):
         parts += chop_cells(line, room) or [""]
     return parts
 
 
-def _folded_lines(lines: Lines, room: int) -> Lines:
+def _wrap_lines(lines: Lines, room: int) -> Lines:
     folded_lines = []
     for text, style, indent in lines:
-        for part in _parts(text, max(1, room - len(indent))):
+        for part in _wrap_text(text, max(1, room - len(indent))):
             folded_lines.append(_Line(indent + part, style))
     return folded_lines
 
 
-def _widest(cells: Iterable[Lines]) -> int:
+def _max_line_width(cells: Iterable[Lines]) -> int:
     """Return the width of the widest line of some cells."""
     width = 0
     for lines in cells:
@@ -129,29 +131,29 @@ def _widest(cells: Iterable[Lines]) -> int:
     return width
 
 
-class _Drawn:
+class _TableView:
     def __init__(self, table: Table, hint: str) -> None:
         self._table = table
         self._hint = hint
-        self._rows = list(_names(table))
-        width = _widest(lines for _, lines in self._rows)
+        self._rows = list(_row_names(table))
+        width = _max_line_width(lines for _, lines in self._rows)
         if table.names:
             width = max(width, cell_len(_names_heading(table)))
-        self._least_name = min(_LEAST_NAME, width)
-        self._usual_name = min(_USUAL_NAME, width)
+        self._least_name = min(_MIN_NAME_WIDTH, width)
+        self._usual_name = min(_USUAL_NAME_WIDTH, width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = self._table
         for mark in table.marks:
-            yield one_line(Text(printable(mark), _MARK))
+            yield join_in_line(Text(escape_unprintable(mark), _MARK_STYLE))
         if table.title:
-            yield _titled(table.title)
+            yield _title_line(table.title)
         if table.headless:
             yield self._facts()
         else:
             yield from self._blocks(options.max_width, console)
         for note in table.notes:
-            yield Text(printable(note), style="dim")
+            yield Text(escape_unprintable(note), style="dim")
 
     def _blocks(self, width: int, console: Console) -> RenderResult:
         columns = self._columns(fold=False)
@@ -180,7 +182,7 @@ class _Drawn:
         for row in self._table.rows:
             texts = []
             for cell, text in zip(row.cells, self._table.texts(row), strict=True):
-                texts.append(Text(printable(text), _style(cell)))
+                texts.append(Text(escape_unprintable(text), _style(cell)))
             facts.add_row(*texts)
         return facts
 
@@ -191,11 +193,11 @@ class _Drawn:
     def _column(self, place: int, *, fold: bool) -> _Column:
         table = self._table
         column = table.columns[place]
-        texts = [printable(column.show(row.cells[place])) for row in table.all_rows]
+        texts = [escape_unprintable(column.show(row.cells[place])) for row in table.all_rows]
         room = _heading_room(column, texts, fold=fold)
         heading = _heading_lines(column, room)
         if not column.text:
-            texts = aligned(texts)
+            texts = align_errors(texts)
         full = max(map(cell_len, [*heading, *texts]))
         cells: list[Lines] = []
         for row, _ in self._rows:
@@ -208,13 +210,13 @@ class _Drawn:
             cells.append([_Line(text, _style(table.rows[row].cells[place]))])
         narrowest = full
         if column.text:
-            narrowest = min(full, _LEAST_TEXT if fold else max(_LEAST_TEXT, room))
+            narrowest = min(full, _MIN_TEXT_WIDTH if fold else max(_MIN_TEXT_WIDTH, room))
         return _Column(
             heading,
             cells,
             footer=texts[-1] if table.footer else "",
             text=column.text,
-            name=printable(f"{column.over} {column.heading}".strip()),
+            name=escape_unprintable(f"{column.over} {column.heading}".strip()),
             over=column.over,
             hide=column.hide,
             least=narrowest,
@@ -251,8 +253,8 @@ class _Drawn:
             column.limit = column.least + spare
         if table.names:
             names = [lines for _, lines in self._rows]
-            last = printable(table.texts(footer)[0]) if footer else ""
-            heading = [printable(_names_heading(table))]
+            last = escape_unprintable(table.texts(footer)[0]) if footer else ""
+            heading = [escape_unprintable(_names_heading(table))]
             columns.insert(0, _Column(heading, names, last, limit=width))
         _fit_columns(columns, width)
         height = max(len(drawn.heading) for drawn in columns)
@@ -283,8 +285,8 @@ def _line_segments(
 def _heading_room(column: Column, texts: Sequence[str], *, fold: bool) -> int:
     """Return the width at which a column's heading is folded."""
     if not fold:
-        return max(cell_len(column.over), cell_len(printable(column.heading)))
-    room = _HEADING_BELOW if column.over else _HEADING
+        return max(cell_len(column.over), cell_len(escape_unprintable(column.heading)))
+    room = _MAX_UNFOLDED_SUBHEADING if column.over else _MAX_UNFOLDED_HEADING
     if column.text:  # texts may be narrowed
         return room
     return max([room, *map(cell_len, texts)])
@@ -297,7 +299,7 @@ def _heading_lines(column: Column, room: int) -> list[str]:
     lines: list[str] = []
     for heading in (column.over, *headings):
         if heading:
-            lines += folded(heading, room).plain.split("\n")
+            lines += wrap_name(heading, room).plain.split("\n")
     return lines or [""]
 
 
@@ -349,14 +351,14 @@ def _names_heading(table: Table) -> str:
     return table.columns[table.names - 1 if table.sectioned else 0].heading
 
 
-def _names(table: Table) -> Iterator[tuple[int | None, list[_Line]]]:
+def _row_names(table: Table) -> Iterator[tuple[int | None, list[_Line]]]:
     """Yield the index of each row (None: the head of a section) and the lines that name it."""
     before = None
     for number, row in enumerate(table.rows):
-        texts = [printable(text) for text in table.texts(row)[: table.names]]
+        texts = [escape_unprintable(text) for text in table.texts(row)[: table.names]]
         inner = texts.pop() if table.sectioned else ""
         lines = _name_lines(table, texts)
-        lines += [_Line(printable(mark), "yellow") for mark in row.marks]
+        lines += [_Line(escape_unprintable(mark), "yellow") for mark in row.marks]
         if not table.sectioned:
             yield number, lines
             continue
@@ -383,10 +385,10 @@ def _style(cell: object) -> str:
     return cell.style if isinstance(cell, Cell) else ""
 
 
-def aligned(cells: Sequence[str]) -> list[str]:
+def align_errors(cells: Sequence[str]) -> list[str]:
     """Return a column's texts, padded so that values and standard errors are aligned.
 
-    >>> aligned(["100.0", "65.0 ± 6.1"])
+    >>> align_errors(["100.0", "65.0 ± 6.1"])
     ['100.0      ', ' 65.0 ± 6.1']
     """
     parted = [cell.partition(" ± ") for cell in cells]

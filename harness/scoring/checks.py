@@ -21,14 +21,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.errors import ConfigError, DataInvalid, nearest, raised_as
-from harness.plugin_interface import parameters
-from harness.plugin_loader import FILE, kind
+from harness.errors import ConfigError, DataInvalid, reraise_as, suggest_name
+from harness.plugin_interface import option_parameters
+from harness.plugin_loader import PYTHON_SUFFIX, kind
 from harness.ports import Checker
 from harness.records import Instance, Score
 from harness.scoring import is_blank
 from harness.scoring.checkers import JsonSchemaChecker
-from harness.user_code import checked
+from harness.user_code import run_check
 
 JUDGE = "judge"  # key of a check that one of the run's judges decides, in place of a checker's name
 FROM_ROW = ("target", "targets")
@@ -62,7 +62,7 @@ def read_checks(raw: object, where: str, judges: Collection[str] = ()) -> list[C
         raise ConfigError(f"{where} must be a list.", "Write '- exact_match', one per line.")
     checks: list[Check] = []
     for number, entry in enumerate(raw, start=1):
-        with raised_as(ConfigError, f"{where}.{number}"):
+        with reraise_as(ConfigError, f"{where}.{number}"):
             checks.append(_entry(entry, [check.name for check in checks], judges))
     return checks
 
@@ -76,7 +76,7 @@ def checks_of(
     """
     raw = row.get("checks")
     if isinstance(raw, list):
-        with raised_as(DataInvalid):
+        with reraise_as(DataInvalid):
             checks: Sequence[Check] = read_checks(raw, "'checks'")
         for check in checks:
             if is_file(check.checker):
@@ -131,14 +131,14 @@ def _schema_file(checker: object, options: Mapping[str, Any]) -> str | None:
 
 def is_file(checker: object) -> bool:
     """Return whether a checker is the path of a Python file."""
-    return isinstance(checker, str) and checker.endswith(FILE)
+    return isinstance(checker, str) and checker.endswith(PYTHON_SUFFIX)
 
 
 def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
     """Return a row's field. Raise DataInvalid if it is missing."""
     if name not in row:
         problem = f"the check {check!r} needs the field {name!r:.60}, which the row does not have."
-        remedy = nearest(name, map(str, row))
+        remedy = suggest_name(name, map(str, row))
         if name == "target":
             remedy += f" For another field: {{{check}: {{target: {{field: NAME}}}}}}."
         raise DataInvalid(problem, remedy)
@@ -239,7 +239,7 @@ def _refuse_unknown(checker: str, judges: Collection[str]) -> None:
     is_close = bool(get_close_matches(checker, names, n=1))
     if not is_close:
         names = [name for name in names if ":" not in name]
-    remedy = nearest(checker, {*names, "as", "of", JUDGE})
+    remedy = suggest_name(checker, {*names, "as", "of", JUDGE})
     if not is_close:
         remedy += " 'harness checkers' lists all."
     raise ConfigError(f": there is no checker {checker!r:.60}.", remedy)
@@ -255,7 +255,7 @@ def _judge_entry(entry: Mapping[Any, Any], earlier: Sequence[str]) -> Check:
     options = {key: entry[key] for key in entry if key != JUDGE}
     for key in options:
         if key != "criteria":
-            remedy = nearest(str(key), [JUDGE, "criteria"])
+            remedy = suggest_name(str(key), [JUDGE, "criteria"])
             raise ConfigError(f": a check by a judge has no key {key!r:.60}.", remedy)
     return Check(judge, JUDGE, "text", options)
 
@@ -266,7 +266,7 @@ def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]
     for name, change in changes.items():
         if name not in by_name:
             problem = f"'checks' changes {name!r:.60}, but there is no such check."
-            raise DataInvalid(problem, nearest(str(name), by_name))
+            raise DataInvalid(problem, suggest_name(str(name), by_name))
         if change is None:
             del by_name[name]
         elif isinstance(change, Mapping):
@@ -295,11 +295,11 @@ class Rules:
         for check in shared:
             if check.checker == JUDGE:
                 continue
-            with raised_as(ConfigError, f"task.checks, {check.name}: "):
+            with reraise_as(ConfigError, f"task.checks, {check.name}: "):
                 _refuse_templates(check)
             with contextlib.suppress(DataInvalid):  # its options come from the row
                 rule = _resolved(check, {})
-                with raised_as(ConfigError, f"task.checks, {check.name}: "):
+                with reraise_as(ConfigError, f"task.checks, {check.name}: "):
                     checker = self.checker(rule)
                     if isinstance(checker, JsonSchemaChecker) and checker.misspelt:
                         remedy = "Correct it, or begin the name of a keyword of your own with 'x-'."
@@ -316,7 +316,7 @@ class Rules:
                 problem = f"the check {rule.name!r} would read a file that the row names."
                 remedy = "Write the schema itself into the row, or the path into the run file."
                 raise DataInvalid(problem, remedy)
-            with raised_as(DataInvalid, f"{check.name}: "):
+            with reraise_as(DataInvalid, f"{check.name}: "):
                 self.checker(rule)
             rules.append(rule)
         return tuple(rules)
@@ -338,7 +338,7 @@ class Rules:
             Unparseable: If the checker cannot read the text.
         """
         check = partial(self.checker(rule).check, text, instance)
-        return checked(check, rule.checker, text, instance)
+        return run_check(check, rule.checker, text, instance)
 
 
 def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
@@ -399,7 +399,7 @@ def target_fields(check: Check) -> list[str]:
 @lru_cache
 def _parameters(checker: str) -> tuple[list[str], str, list[str]]:
     """Return a checker's options, its main option, and its required ones in `FROM_ROW`."""
-    options = parameters(kind("checkers").load(checker), given=False)
+    options = option_parameters(kind("checkers").load(checker))
     principal = next((name for name in (*FROM_ROW, *options) if name in options), "")
     required = [
         name for name in FROM_ROW if name in options and options[name].default is Parameter.empty

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple, Protocol, cast
 
 from harness.declarations import declared_members
-from harness.errors import ConfigError, Unparseable, nearest
+from harness.errors import ConfigError, Unparseable, suggest_name
 from harness.plugin_loader import Kind
 from harness.scoring.conclusions import (
     MOST_LABELS,
@@ -35,7 +35,7 @@ from harness.scoring.conclusions import (
 )
 from harness.scoring.later_answers import is_taken_back, states_another
 from harness.scoring.patterns import Pattern, PatternTooSlow, Take, around_group
-from harness.wording import truncated
+from harness.wording import truncate
 
 MOST_JSON_STARTS = 100  # maximum number of brackets tried as the start of JSON
 
@@ -73,7 +73,7 @@ class BlockExtraction:
             raise ConfigError(problem, f"Write {self._kind}:answer.")
         if not self._tags and (self._kind not in _BLOCKS or colon):
             names = [*_BLOCKS, *(f"{kind}:NAME" for kind in _ENCLOSED)]
-            raise ConfigError(f"There is no extraction {name!r}.", nearest(name, names))
+            raise ConfigError(f"There is no extraction {name!r}.", suggest_name(name, names))
 
     def read(self, text: str) -> str:
         """Return the text of the block.
@@ -433,7 +433,7 @@ def extraction(raw: Mapping[str, Any], where: str) -> Extraction:
         problem = "does not say how to extract"
         if selected:
             problem = f"has both {' and '.join(selected[:2])}"
-        raise ConfigError(f"{where} {problem}.", nearest(str(next(iter(raw), "")), keys))
+        raise ConfigError(f"{where} {problem}.", suggest_name(str(next(iter(raw), "")), keys))
     [name] = selected
     kind = REGEX
     if name != "regex":
@@ -441,7 +441,9 @@ def extraction(raw: Mapping[str, Any], where: str) -> Extraction:
     for key in raw:
         if key not in (name, *kind.options):
             valid_keys = (*keys, *kind.options)
-            raise ConfigError(f"{where}: {name} has no {key!r:.60}.", nearest(str(key), valid_keys))
+            raise ConfigError(
+                f"{where}: {name} has no {key!r:.60}.", suggest_name(str(key), valid_keys)
+            )
     return kind.build(raw, where)
 
 
@@ -476,7 +478,7 @@ def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) 
     if isinstance(parser, RegexExtraction):
         for line in lines:
             if not reads(parser, line) and not _stands_for_an_answer(line, parser.expects):
-                place = truncated(line, 40)
+                place = truncate(line, 40)
                 warnings[f"The prompt says {place!r} where its parser would read no answer."] = None
     return list(warnings)
 

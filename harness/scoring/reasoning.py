@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, suggest_name
 
 KEEP = "keep"
 KNOWN = "known"  # stands for all marks of `MARKS`
@@ -144,7 +144,7 @@ def stated_marks(stated: Sequence[str | tuple[str, str]]) -> Iterator[ReasoningM
             yield from (replace(mark, always=True) for mark in MARKS if mark.name == item)
         else:
             problem = f"model.reasoning: there is no mark {item!r:.60}."
-            remedy = f"{nearest(item, names)} Or write the marks: [[OPENING, CLOSING]]."
+            remedy = f"{suggest_name(item, names)} Or write the marks: [[OPENING, CLOSING]]."
             raise ConfigError(problem, remedy.lstrip())
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataInvalid
-from harness.records import LARGEST, Message, Usage, continued, messages_hash
+from harness.records import MAX_MAGNITUDE, Message, Usage, extend_conversation, messages_hash
 from harness.store.columns import (
     AttemptTable,
     Bools,
@@ -31,7 +31,7 @@ from harness.store.file_states import LineSeals
 from harness.store.files import open_file
 from harness.store.json_lines import UNREADABLE, LineKind, decoded, decoded_at, reading
 from harness.store.judgement_index import judged_key
-from harness.workers import Workers, cores
+from harness.workers import Workers, available_cores
 
 LARGE = 1 << 26  # above this many bytes of new lines (a second's work), all cores read
 PART = 1 << 23  # bytes that a process reads at a time
@@ -46,7 +46,7 @@ class _JudgedLine(TableLine, gc=False):
 class _FollowedLine(_JudgedLine, kw_only=True, gc=False):
     ended_at: float
     latency_s: float | None = None
-    cost_usd: Annotated[float, msgspec.Meta(ge=0, le=LARGEST)] | None = None
+    cost_usd: Annotated[float, msgspec.Meta(ge=0, le=MAX_MAGNITUDE)] | None = None
     usage: Usage | None = None
     cached: bool = False
 
@@ -133,8 +133,8 @@ class AttemptLines:
     def _read_in_processes(self, size: int) -> None:
         """Read the lines of a large file on all cores, up to a part with a damaged line."""
         work = partial(_read_part, self.path, self._kind)
-        with Workers(cores()) as workers:
-            for part in workers.in_order(work, _parts(self.path, self.size, size)):
+        with Workers(available_cores()) as workers:
+            for part in workers.map_in_order(work, _parts(self.path, self.size, size)):
                 if part is None:
                     return
                 try:
@@ -254,7 +254,7 @@ def _of_lost_answers(
             if line.feedback is not None and messages:
                 answer = line.text or ""
                 state = line.reasoning_state or None
-                messages = continued(messages, answer, line.feedback, state)
+                messages = extend_conversation(messages, answer, line.feedback, state)
                 prompt = messages_hash(messages)
     return dropped
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from harness.config.prices import Price
 from harness.records import (
-    LARGEST,
-    WITHOUT_REPLY,
-    CallFigures,
+    MAX_MAGNITUDE,
+    OUTCOMES_WITHOUT_REPLY,
+    CallTotals,
     PlayedTurn,
     Rewriting,
     Usage,
@@ -37,13 +37,13 @@ _UNKNOWN = -1
 _NOT_COUNTED = (_UNKNOWN,) * len(_TOKENS)
 
 
-class RunCalls(CallFigures, frozen=True, kw_only=True):
+class RunCalls(CallTotals, frozen=True, kw_only=True):
     """The number, tokens and cost of all calls of a run, and those of its models and judges."""
 
     # Calls of the run's model and of the paraphrasing model; None if no other model was called.
-    model: CallFigures | None = None
-    user: CallFigures | None = None  # calls of the model that plays the user, if there is one
-    judges: Mapping[str, CallFigures] = {}  # a shared call counts for each
+    model: CallTotals | None = None
+    user: CallTotals | None = None  # calls of the model that plays the user, if there is one
+    judges: Mapping[str, CallTotals] = {}  # a shared call counts for each
 
 
 NO_CALLS = RunCalls(cost_usd=0.0)  # of a run without calls, or whose calls were not read
@@ -69,7 +69,7 @@ class CallCounter:
         counts = _NOT_COUNTED if call.usage is None else msgspec.structs.astuple(call.usage)
         self._rows.append(hash(name), not call.cached, cost, computed, *counts)
 
-    def totals(self, n_crashed: int = 0) -> CallFigures:
+    def totals(self, n_crashed: int = 0) -> CallTotals:
         """Return the totals over all distinct calls.
 
         ``n_crashed`` is the number of further calls, which crashed.
@@ -97,7 +97,7 @@ class CallCounter:
         paid = largest("paid") != 0
         # Exact (fsum), because calls come in no particular order.
         known_cost_usd = fsum(cost_usd[priced])
-        return CallFigures(
+        return CallTotals(
             n_calls=len(starts),
             n_cached_calls=len(starts) - int(paid.sum()),
             n_crashed_calls=n_crashed,
@@ -129,7 +129,11 @@ class _Called(LineName, gc=False):
     @property
     def crashed(self) -> bool:
         """Whether the line records a call of the application that crashed, as no other does."""
-        return self.outcome in WITHOUT_REPLY and self.call_id is None and self.latency_s is not None
+        return (
+            self.outcome in OUTCOMES_WITHOUT_REPLY
+            and self.call_id is None
+            and self.latency_s is not None
+        )
 
 
 # By the model, the paraphrasing model, the model that plays the user, or a judge.
@@ -168,7 +172,7 @@ def _with_unrecorded(calls: RunCalls, unrecorded: Mapping[str, UnrecordedCalls])
 
     none = UnrecordedCalls()
 
-    def added(key: str, figures: CallFigures) -> CallFigures:
+    def added(key: str, figures: CallTotals) -> CallTotals:
         return unrecorded.get(key, none).added_to(figures)
 
     return replace(
@@ -254,7 +258,7 @@ def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str,
             for name, call in line.each_call():
                 counts = () if call.usage is None else msgspec.structs.astuple(call.usage)
                 try:
-                    if not 0 <= (call.cost_usd or 0.0) <= LARGEST:
+                    if not 0 <= (call.cost_usd or 0.0) <= MAX_MAGNITUDE:
                         raise ValueError(f"cost_usd is {call.cost_usd}")
                     if not all(0 <= count < 2**31 for count in counts):
                         raise ValueError(f"usage is {counts}")

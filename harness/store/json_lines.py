@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from harness.errors import DataInvalid, StoreFailed, option
-from harness.records import CRASH_VERSION, SCHEMA_VERSION, encodable
+from harness.records import CRASH_VERSION, SCHEMA_VERSION, replace_surrogates
 from harness.store.files import NO_LINK, NOT_REGULAR, open_file, read_file, sync_folder
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # from damaged lines
@@ -158,7 +158,7 @@ def encode(record: object, *, order: Literal["deterministic"] | None = None) -> 
         return msgspec.json.encode(record, order=order)
     except UnicodeEncodeError:
         text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False)
-        return msgspec.json.encode(json.loads(encodable(text)), order=order)
+        return msgspec.json.encode(json.loads(replace_surrogates(text)), order=order)
 
 
 class JsonLinesWriter:

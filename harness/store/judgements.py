@@ -15,7 +15,15 @@ from msgspec import Struct
 
 from harness.config.yaml_text import read
 from harness.errors import StoreFailed
-from harness.records import SCHEMA_VERSION, Attempt, Outcome, Score, Usage, encodable, verdict
+from harness.records import (
+    SCHEMA_VERSION,
+    Attempt,
+    Outcome,
+    Score,
+    Usage,
+    replace_surrogates,
+    verdict,
+)
 from harness.store.file_states import (
     ATTEMPTS,
     JUDGEMENTS,
@@ -88,7 +96,7 @@ class JudgedAttempt(Attempt, frozen=True):
 
 def text_hash(text: str) -> str:
     """Hash a judged text. The text read back from a file has the same hash."""
-    return blake2b(encodable(text).encode(), digest_size=16).hexdigest()
+    return blake2b(replace_surrogates(text).encode(), digest_size=16).hexdigest()
 
 
 def verdict_over(

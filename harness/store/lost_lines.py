@@ -42,7 +42,7 @@ from harness.store.run_folder import (
     RunFolder,
     missing_config,
 )
-from harness.wording import count_of
+from harness.wording import format_count
 
 if TYPE_CHECKING:
     from harness.store.columns import AttemptTable  # NumPy takes 0.2 s to import
@@ -182,7 +182,7 @@ def find_loss(folder: RunFolder, attempts: AttemptTable) -> Loss | None:
         return Loss(1, *_interrupted_rescoring(folder))
     starts = attempts.sample_starts()
     if n_orphans := int((attempts.round[starts] > 1).sum()):
-        lacks = f"lacks the first round of {count_of(n_orphans, 'sample')}: it is lost."
+        lacks = f"lacks the first round of {format_count(n_orphans, 'sample')}: it is lost."
         return Loss(n_orphans, f"{folder.name}: {ATTEMPTS} {lacks}", f"To repeat it, {_REPEAT}")
     if n_unfinished is None:
         return _cut_since(folder, manifest)
@@ -191,10 +191,12 @@ def find_loss(folder: RunFolder, attempts: AttemptTable) -> Loss | None:
     n_begun = int(starts.sum())
     n_lost = n_planned - n_unfinished - n_begun
     if n_lost > 0:
-        lacks = f"lacks at least {count_of(n_lost, 'finished sample')}: a part of the file is lost."
+        lacks = (
+            f"lacks at least {format_count(n_lost, 'finished sample')}: a part of the file is lost."
+        )
         return Loss(n_lost, f"{folder.name}: {ATTEMPTS} {lacks}", f"To repeat them, {_REPEAT}")
     if n_begun > n_planned:
-        problem = f"{ATTEMPTS} has {count_of(n_begun - n_planned, 'sample')} too many"
+        problem = f"{ATTEMPTS} has {format_count(n_begun - n_planned, 'sample')} too many"
         return Loss(1, f"{folder.name}: {problem}.", _RESTORE)
     for name in GROWING:
         path = folder.path / name
@@ -216,7 +218,7 @@ def find_loss(folder: RunFolder, attempts: AttemptTable) -> Loss | None:
                         remedy += f"{folder.name} --judge NAME {option('retry', 'unparseable')}."
                 return Loss(1, f"{message}a part of the file is lost.", remedy)
             if copies := count_copied_lines(path, states[name]):
-                message = f"{folder.name}: {name} has {count_of(copies, 'line')} twice."
+                message = f"{folder.name}: {name} has {format_count(copies, 'line')} twice."
                 return Loss(1, message, "To remove the copies, run the run file again.")
             return Loss(1, f"{message}it may have lines of another run.", _RESTORE)
     if states:
@@ -333,7 +335,7 @@ def remove_copies(folder: RunFolder) -> None:
     for name, state in recorded_states(folder.read_manifest()).items():
         if name in GROWING and (copies := remove_copied_lines(folder.path / name, state)):
             where = folder.path / name
-            _warn(f"{where} had {count_of(copies, 'line')} twice: the copies were removed.")
+            _warn(f"{where} had {format_count(copies, 'line')} twice: the copies were removed.")
 
 
 def warn_of_loss(folder: RunFolder, attempts: AttemptTable) -> Loss | None:

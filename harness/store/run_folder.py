@@ -24,9 +24,9 @@ from harness.config.run_file import RunFile, check_name
 from harness.config.validation import validated
 from harness.config.yaml_text import read
 from harness.errors import ConfigError, RunConflict, StoreFailed, option
-from harness.execution import ExecutionRefused, executing
-from harness.plugin_loader import CODE, without_removed
-from harness.records import METRICS_VERSION, SCHEMA_VERSION, Time, account_of
+from harness.execution import ExecutionRefused, set_code_permission
+from harness.plugin_loader import CODE_HASH_PREFIX, drop_removed_options
+from harness.records import METRICS_VERSION, SCHEMA_VERSION, Time, budget_account
 from harness.store.file_states import ATTEMPTS as ATTEMPTS
 from harness.store.file_states import JUDGEMENTS as JUDGEMENTS
 from harness.store.file_states import MANIFEST, line_tag, sealed, write_recorded
@@ -201,10 +201,11 @@ class RunFolder:
             raise StoreFailed(*missing_config(self.config))
         tree = read(self.config)
         if isinstance(task := tree.get("task"), dict):
-            tree["task"] = without_removed(task)
+            tree["task"] = drop_removed_options(task)
         if isinstance(judges := tree.get("judges"), list):
             tree["judges"] = [
-                without_removed(judge) if isinstance(judge, dict) else judge for judge in judges
+                drop_removed_options(judge) if isinstance(judge, dict) else judge
+                for judge in judges
             ]
         if isinstance(model := tree.get("model"), dict):
             # Earlier versions had no such keys: these values are options of the user's backend.
@@ -269,7 +270,7 @@ class RunFolder:
         old = self.read_config()
         before = self.read_manifest().get("fingerprint", {})
         # A run's code is not executed. Present versions record the defaults of its options.
-        with executing("refused"), contextlib.suppress(ExecutionRefused):
+        with set_code_permission("refused"), contextlib.suppress(ExecutionRefused):
             old = resolve(old)
         changed = {name: now for name, now in fingerprint.items() if before.get(name, now) != now}
         return Differences(
@@ -308,7 +309,7 @@ class RunFolder:
     def run_id(self) -> str:
         """Return the run's id, or a new one if the folder has no manifest yet.
 
-        A new id is random, except for its account (`account_of`), to which payments are booked.
+        A new id is random, except for its account (`budget_account`), to which payments are booked.
         If the folder is deleted, a run of the same name is therefore another run, but its budget
         counts what the deleted run has spent. The account is a hash of the path and the machine's
         name: in a team, the runs of two machines may have the same path. If the manifest has no id
@@ -332,7 +333,7 @@ class RunFolder:
         the account of a run's name.
         """
         manifest = self.read_manifest()
-        place = manifest.get(PLACE) or account_of(manifest.get("id", ""))
+        place = manifest.get(PLACE) or budget_account(manifest.get("id", ""))
         return bool(place == self.first_account())
 
     def seal(self) -> Callable[[bytes], bytes]:
@@ -376,7 +377,7 @@ class RunFolder:
 
 
 def new_run_id(account: str) -> str:
-    """Return a new id of a run whose payments are booked to an account (`account_of`)."""
+    """Return a new id of a run whose payments are booked to an account (`budget_account`)."""
     return f"{account}.{uuid4().hex[:16]}"
 
 
@@ -451,14 +452,14 @@ def input_change(key: str, old: str, new: str, data: str = "the data") -> str:
 
 def input_name(key: str) -> str:
     """Return the name of a hashed input, such as ``./mine.py``, by its key in a fingerprint."""
-    return key.removeprefix(CODE).removesuffix(HASH)
+    return key.removeprefix(CODE_HASH_PREFIX).removesuffix(HASH)
 
 
 def unnoticed(earlier: Mapping[str, str], later: Mapping[str, str]) -> list[str]:
     """Return the names of code of which an ``earlier`` fingerprint has a hash of another kind.
 
-    Earlier versions of the harness hashed a user's code differently, under keys without `CODE`.
-    Whether the code has changed since is unknown.
+    Earlier versions of the harness hashed a user's code differently, under keys without
+    `CODE_HASH_PREFIX`. Whether the code has changed since is unknown.
     """
-    code_keys = [key for key in later if key.startswith(CODE)]
-    return [input_name(key) for key in code_keys if key.removeprefix(CODE) in earlier]
+    code_keys = [key for key in later if key.startswith(CODE_HASH_PREFIX)]
+    return [input_name(key) for key in code_keys if key.removeprefix(CODE_HASH_PREFIX) in earlier]

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from harness.config.run_file import Shard, shard_of
-from harness.errors import ConfigError, DataMissing, StoreFailed, nearest
+from harness.errors import ConfigError, DataMissing, StoreFailed, suggest_name
 from harness.store.files import RUN_FILES, make_folder, write_json
 from harness.store.json_lines import reading
 from harness.store.run_folder import EXTENDS, FRESH, REPORT, SHARD, RunFolder
@@ -93,7 +93,7 @@ def find_run(
         if _has_manifest(here) and here.resolve() != path.resolve():
             remedy = f"The current folder has a run of this name: write .{os.sep}{here}"
             raise DataMissing(f"{problem}.", remedy)
-        remedy = nearest(path.name, {run.name for run in runs} | _bases(runs))
+        remedy = suggest_name(path.name, {run.name for run in runs} | _bases(runs))
         raise DataMissing(f"{problem}.", remedy or "Start one with 'harness run configs/….yaml'.")
     former_names = {run.name for run in former}
     choices = [run for run in below if run.name not in former_names] or below
@@ -252,7 +252,7 @@ def find_variants(
         if variants:
             existing = f"only one run {variants[0].name}"
         problem = f"There is {existing} in {root}: nothing to compare."
-        remedy = nearest(path.name, _bases(runs) - {path.name})
+        remedy = suggest_name(path.name, _bases(runs) - {path.name})
     start = "Start runs of a file with variants or a matrix (harness docs run-files)."
     raise DataMissing(problem, remedy or start)
 

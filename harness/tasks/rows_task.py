@@ -17,8 +17,8 @@ from typing_extensions import override
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import Row, RowSource, text_id, turns_of, unique
-from harness.errors import ConfigError, DataInvalid, Unparseable, raised_as
-from harness.plugin_loader import CODE, kind
+from harness.errors import ConfigError, DataInvalid, Unparseable, reraise_as
+from harness.plugin_loader import CODE_HASH_PREFIX, kind
 from harness.ports import LOGLIKELIHOODS
 from harness.prompts import Template
 from harness.records import (
@@ -30,7 +30,7 @@ from harness.records import (
     Request,
     Score,
     content_hash,
-    encodable,
+    replace_surrogates,
     verdict,
 )
 from harness.scoring.checkers import JsonSchemaChecker
@@ -67,7 +67,7 @@ from harness.tasks.items import (
     turn_rows,
     written_checks,
 )
-from harness.wording import first_few
+from harness.wording import join_first
 
 LOOKED_AT = 200  # number of instances that `prompt_errors` examines
 
@@ -164,14 +164,14 @@ class RowsTask(Conversations):
 
     def _read(self) -> Iterator[tuple[str, One]]:
         for number, (where, row) in enumerate(self._source.rows(), start=1):
-            with raised_as(DataInvalid, f"{where}: "):
+            with reraise_as(DataInvalid, f"{where}: "):
                 instance = self._instance(row, number)
             yield where, instance
 
     def _instance(self, row: Row, number: int) -> One:
         if self._adapt is not None:
             row = self._adapt(row)
-        name = encodable(text_id(row, number, ""))
+        name = replace_surrogates(text_id(row, number, ""))
         cluster = row.get("cluster")
         if isinstance(cluster, bool) or not isinstance(cluster, str | int | None):
             raise DataInvalid("'cluster' must be text or an integer.")
@@ -253,14 +253,14 @@ class RowsTask(Conversations):
         reserved = {"id", "groups", "cluster", "checks", "messages", "turns", "user"}
         for number, (where, row) in enumerate(self._source.rows(), start=1):
             fields = {name: value for name, value in row.items() if name not in reserved}
-            yield encodable(text_id(row, number, f"{where}: ")), fields
+            yield replace_surrogates(text_id(row, number, f"{where}: ")), fields
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the rows' fingerprint, the version of ``regex``, and other hashes."""
         hashes = {path: sha256(Path(path)) for path in files(self._shared)}
         for name in self._checkers():
-            if digest := kind("checkers").own_sha256(name):
-                hashes[f"{CODE}{self._written.get(name, name)}"] = digest
+            if digest := kind("checkers").user_code_sha256(name):
+                hashes[f"{CODE_HASH_PREFIX}{self._written.get(name, name)}"] = digest
         if self._choices is not None and self._message_template is not None:
             hashes["choices"] = _hash([self._choices.settings(), self._message_template.text])
         fingerprint = {**self._source.fingerprint(), **self._hashes, "regex": version("regex")}
@@ -465,7 +465,7 @@ class RowsTask(Conversations):
             instance = self.at_turn(first_turn, [""] * len(first_turn.data.later))
             for problem in self._problems(instance):
                 ids.setdefault(problem, []).append(instance.id)
-        return [f"{problem} ({first_few(ids_of, 1)})" for problem, ids_of in ids.items()]
+        return [f"{problem} ({join_first(ids_of, 1)})" for problem, ids_of in ids.items()]
 
     def _problems(self, instance: One) -> Iterator[str]:
         item = instance.data

@@ -11,8 +11,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from harness.report.table import FORMATS, Table, TableDocument
-from harness.report.terminal import terminal
-from harness.report.text import inert_text
+from harness.report.terminal import render_for_terminal
+from harness.report.text import escape_text
 
 PIPED = (160, 24)  # columns and lines of output to a file or program, unless COLUMNS is set
 _width = None if sys.stdout.isatty() else shutil.get_terminal_size(PIPED).columns
@@ -22,12 +22,12 @@ messages = Console(stderr=True, highlight=False)
 
 def say(text: str, style: str = "") -> None:
     """Print a message on stderr. Control characters are escaped, and markup is not interpreted."""
-    messages.print(inert_text(text), style=style or None, soft_wrap=True)
+    messages.print(escape_text(text), style=style or None, soft_wrap=True)
 
 
 def write(text: str) -> None:
     """Print a line of results on stdout. Control characters are escaped."""
-    output.print(inert_text(text), soft_wrap=True)
+    output.print(escape_text(text), soft_wrap=True)
 
 
 class ExactOutput:
@@ -35,13 +35,13 @@ class ExactOutput:
 
     def write(self, text: str) -> int:
         """Write text, escaped for a terminal."""
-        return sys.stdout.write(inert_text(text).plain if sys.stdout.isatty() else text)
+        return sys.stdout.write(escape_text(text).plain if sys.stdout.isatty() else text)
 
 
 def show(document: TableDocument | Table, form: str = "table") -> None:
     """Print a table or document, as text tables or in another format."""
     if form == "table" or isinstance(document, Table):
-        output.print(terminal(document))
+        output.print(render_for_terminal(document))
     else:
         ExactOutput().write(FORMATS[form](document))
 
@@ -60,5 +60,5 @@ def show_facts(facts: Mapping[str, str], style: str = "") -> None:
     table.add_column(style="dim")
     table.add_column(style=style, overflow="fold")
     for name, value in facts.items():
-        table.add_row(Text(name), inert_text(value))
+        table.add_row(Text(name), escape_text(value))
     output.print(table)

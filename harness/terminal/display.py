@@ -21,7 +21,7 @@ from rich.text import Text
 
 from harness.calls.signals import Notices, Stop
 from harness.engine.progress import Tally
-from harness.report.text import inert, inert_text, percent, usd
+from harness.report.text import escape_name, escape_text, format_percent, format_usd
 from harness.terminal.console import messages
 
 T = TypeVar("T")
@@ -83,7 +83,7 @@ class Display:
 
         def notice(text: str) -> None:
             with contextlib.suppress(OSError):
-                messages.print(Text(f"{name}: ") + inert_text(text), soft_wrap=True)
+                messages.print(Text(f"{name}: ") + escape_text(text), soft_wrap=True)
 
         self.tallies[name] = tally
         self._stop = partial(asyncio.get_running_loop().call_soon_threadsafe, stop.request)
@@ -112,7 +112,7 @@ class Display:
             row = ["waiting"]
             if (tally := tallies.get(name)) is not None:
                 row = [_samples(tally), _rates(tally)[-1][1], f"calls {_calls(tally)}"]
-            rows.add_row(inert(title), *map(Text, row[:1] if narrow else row))
+            rows.add_row(escape_name(title), *map(Text, row[:1] if narrow else row))
         content = Group(*([_table(*now, self._cpu)] if now else []), rows)
         if self._live:
             self._erase_wrapped()
@@ -131,7 +131,7 @@ class Display:
 
 def exact_usd(cost: float) -> str:
     """Format an amount with at least four digits after the point, to compare it with a budget."""
-    return usd(cost) if 0 < cost < 1 else f"${cost:,.4f}"
+    return format_usd(cost) if 0 < cost < 1 else f"${cost:,.4f}"
 
 
 @contextlib.contextmanager
@@ -165,14 +165,14 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
 def _rates(tally: Tally) -> list[tuple[str, str]]:
     if tally.n_scored and not tally.judged_answers:
         mean = tally.score_sum / tally.n_scored
-        return [(f"mean {inert(tally.score).plain}", f"{mean:.4g} of {tally.n_scored:,}")]
+        return [(f"mean {escape_name(tally.score).plain}", f"{mean:.4g} of {tally.n_scored:,}")]
     rates = [("passed", tally.passed, tally.judged)]
     if tally.rounds > 1:
         first = ("first answers", tally.first_passed, tally.first_judged)
         rates = [first, ("last round", tally.passed, tally.judged)]
     texts = []
     for name, n, total in rates:
-        texts.append((name, f"{percent(n, total)} of {total:,}" if total else "none yet"))
+        texts.append((name, f"{format_percent(n, total)} of {total:,}" if total else "none yet"))
     return texts
 
 
@@ -251,14 +251,14 @@ def _table(name: str, tally: Tally, stop: Stop, notices: Notices, cpu: _Cpu) -> 
     done = tally.already + tally.done
     total = max(1, tally.already + tally.expected)
     width = max(10, min(30, messages.width - len(name) - 2))
-    bar.add_row(inert(name), ProgressBar(total=total, completed=done, width=width))
+    bar.add_row(escape_name(name), ProgressBar(total=total, completed=done, width=width))
     every = [*_facts(tally, stop, notices), *_speed(notices, cpu)]
     facts = [Text.assemble((f"{label} ", "dim"), value) for label, value in every]
     parts: list[RenderableType] = [bar, _filled(facts, messages.width)]
     if tally.last_error:
-        parts.append(Text(inert(f"last error: {tally.last_error}").plain, style="red"))
+        parts.append(Text(escape_name(f"last error: {tally.last_error}").plain, style="red"))
     for notice in notices.now:  # wrapped, not cut: the reason may be at the end
-        parts.append(Text(inert_text(notice).plain[:300], style="yellow"))
+        parts.append(Text(escape_text(notice).plain[:300], style="yellow"))
     if stop.requested:
         parts.append(Text("Ctrl-C again stops at once.", style="yellow"))
     return Group(*parts)
@@ -281,12 +281,12 @@ def _facts(tally: Tally, stop: Stop, notices: Notices) -> Iterator[tuple[str, st
     yield from _rates(tally)
     yield "calls", _calls(tally)
     yield "tokens", f"{tally.usage.input_tokens:,} in, {tally.usage.output_tokens:,} out"
-    paid = usd(tally.cost_usd if tally.cost_known else None)
+    paid = format_usd(tally.cost_usd if tally.cost_known else None)
     if tally.paid_before and tally.cost_known:
-        paid += f" in this session, {usd(tally.paid_usd)} in all"
+        paid += f" in this session, {format_usd(tally.paid_usd)} in all"
     yield "paid", paid
     if tally.budget is not None:  # spent by all runs that share the budget
-        yield "budget", f"{exact_usd(tally.budget.spent)} of {usd(tally.budget.usd)}"
+        yield "budget", f"{exact_usd(tally.budget.spent)} of {format_usd(tally.budget.usd)}"
     outcomes = [f"{count:,} {outcome}" for outcome, count in sorted(tally.outcomes.items())]
     yield "outcomes", ", ".join(outcomes) or "none yet"
     if stop.requested:

@@ -22,11 +22,18 @@ from uuid import uuid4
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from harness.analysis.metrics import to_json
-from harness.analysis.summary import measure
+from harness.analysis.metrics import encode_metrics
+from harness.analysis.summary import compute_metrics
 from harness.config.run_file import RunFile
-from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict, StoreFailed, nearest
-from harness.records import CRASH_VERSION, LARGEST, SCHEMA_VERSION, Attempt, Role, Score
+from harness.errors import (
+    ConfigError,
+    DataInvalid,
+    DataMissing,
+    RunConflict,
+    StoreFailed,
+    suggest_name,
+)
+from harness.records import CRASH_VERSION, MAX_MAGNITUDE, SCHEMA_VERSION, Attempt, Role, Score
 from harness.store.file_states import GROWING, KEY, RESULTS, SETTINGS, file_states, line_tag, sealed
 from harness.store.files import RUN_REMEDY, write_json, write_whole
 from harness.store.index import AttemptIndex
@@ -84,7 +91,7 @@ def number(value: Any, where: str) -> float | None:
     """Return a finite number as a float, or None for any other value. Raise DataInvalid if huge."""
     if not isinstance(value, int | float) or value != value or value in (math.inf, -math.inf):
         return None
-    if not -LARGEST <= value <= LARGEST:
+    if not -MAX_MAGNITUDE <= value <= MAX_MAGNITUDE:
         raise invalid(where, "a number that is too large")
     return float(value)
 
@@ -127,7 +134,7 @@ def judged(
             if imported.value is not None:
                 with_value.append(imported)
     if requested and requested not in measured:
-        remedy = nearest(requested, measured) or "It has no scores at all."
+        remedy = suggest_name(requested, measured) or "It has no scores at all."
         raise ConfigError(f"--score: the file has no score {requested!r}.", remedy)
     verdicts = []
     binary = set()
@@ -222,7 +229,7 @@ def write_run(root: Path, name: str, source: Path, imported: Imported) -> RunFol
             folder.read_config()
             # Without states, a run that is not complete would be taken for one that lost lines.
             folder.update_manifest({KEY: file_states(folder.path, (*GROWING, *SETTINGS))})
-            write_whole(folder.metrics, to_json(measure(folder)))
+            write_whole(folder.metrics, encode_metrics(compute_metrics(folder)))
             names = (*GROWING, *SETTINGS, *RESULTS)
             folder.update_manifest({KEY: file_states(folder.path, names)})
         except (ConfigError, DataInvalid, StoreFailed) as error:
@@ -286,5 +293,5 @@ def _refuse_unusable(where: str, attempt: Attempt) -> None:
     if not 0 <= attempt.sample < 2**31 or not 1 <= attempt.round < 2**31:
         raise invalid(where, f"not a valid attempt: sample {attempt.sample}, round {attempt.round}")
     for name, score in attempt.scores.items():
-        if score.value is not None and not -LARGEST <= score.value <= LARGEST:
+        if score.value is not None and not -MAX_MAGNITUDE <= score.value <= MAX_MAGNITUDE:
             raise invalid(where, f"the score {name[:80]!r} is too large")

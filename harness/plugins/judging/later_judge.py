@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import msgspec
 from pydantic import BaseModel
 
-from harness.analysis.metrics import Metrics, to_json
-from harness.analysis.summary import measure
+from harness.analysis.metrics import Metrics, encode_metrics
+from harness.analysis.summary import compute_metrics
 from harness.config.identity import judge_conflicts
 from harness.config.run_file import Shard
 from harness.config.sections import JudgeSection, PanelSection
@@ -31,7 +31,7 @@ from harness.engine.resolving import build_task, data_difference, resolved_judge
 from harness.engine.session import open_session
 from harness.engine.turns import answered, most_turns
 from harness.errors import ConfigError, DataMissing, RunConflict
-from harness.plugin_loader import without_removed
+from harness.plugin_loader import drop_removed_options
 from harness.plugins.estimates.estimate import EstimateRange, JudgeCalls, cached_replies
 from harness.plugins.judging.recorded_references import Unit, read_units, record_references
 from harness.ports import Task
@@ -162,7 +162,7 @@ def registered_section(folder: RunFolder, name: str) -> JudgeSection | PanelSect
 
 def _registered(folder: RunFolder, judge: RegisteredJudge, section: type[S]) -> S:
     path = folder.path / JUDGES
-    section_without_removed = without_removed(judge.section)
+    section_without_removed = drop_removed_options(judge.section)
     return validated(
         section, section_without_removed, str(path), "Remove it, then run or judge again."
     )
@@ -324,8 +324,8 @@ async def judge_later(
             if lost or UNRECORDED in manifest:
                 counts = msgspec.to_builtins(session.unrecorded(folder))
                 write_json(folder.manifest, manifest | {UNRECORDED: counts})
-            metrics = measure(folder)
-            write_whole(folder.metrics, to_json(metrics))
+            metrics = compute_metrics(folder)
+            write_whole(folder.metrics, encode_metrics(metrics))
             record_states(folder.path, file_states(folder.path, RESULTS))
     left = tally.left - waiting
     lost_instances = left if not session.stop.requested else 0

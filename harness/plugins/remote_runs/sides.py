@@ -23,7 +23,7 @@ from harness.store.file_states import (
 from harness.store.files import open_file
 from harness.store.json_lines import read_json, reading
 from harness.store.run_folder import REPORT, SCORES, SPENDING
-from harness.wording import first_few
+from harness.wording import join_first
 
 STATED = (MANIFEST, *SETTINGS, *RESULTS)  # they belong together: the manifest has their states
 WRITTEN_AGAIN = (*STATED, SCORES, SPENDING, REPORT)  # losing these files loses no paid work
@@ -90,7 +90,7 @@ def compare_sides(folder: Path, copy: Mapping[str, Path], changed_here: Collecti
     # The folder's settings are not replaced if it is ahead.
     differing += [name for name in damaged if not (is_ahead and name in STATED)]
     if differing:
-        return Sides(False, f"has other versions of {first_few(sorted(set(differing)), 3)}")
+        return Sides(False, f"has other versions of {join_first(sorted(set(differing)), 3)}")
     return Sides(is_ahead, "", intact)
 
 

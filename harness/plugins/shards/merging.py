@@ -14,8 +14,8 @@ from uuid import uuid4
 import msgspec
 import typer
 
-from harness.analysis.metrics import to_json
-from harness.analysis.summary import measure
+from harness.analysis.metrics import encode_metrics
+from harness.analysis.summary import compute_metrics
 from harness.cli.manage import run_metrics
 from harness.config.identity import conflicts
 from harness.config.run_file import Shard
@@ -24,7 +24,7 @@ from harness.engine.resolving import build_task
 from harness.errors import DataMissing, RunConflict, StoreFailed
 from harness.execution import ExecutionRefused
 from harness.plugin_loader import kind
-from harness.ports import Task, overrides
+from harness.ports import Task, overrides_method
 from harness.report.run_tables import run_document
 from harness.store.aggregates import write_aggregates
 from harness.store.columns import AttemptTable
@@ -127,8 +127,8 @@ def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
                 new.update_manifest({PLACE: target.first_account()})
             _aggregate(new, settings)
             new.update_manifest({KEY: file_states(new.path, (*GROWING, *SETTINGS))})
-            metrics = measure(new)
-            write_whole(new.metrics, to_json(metrics))
+            metrics = compute_metrics(new)
+            write_whole(new.metrics, encode_metrics(metrics))
             names = (*GROWING, *SETTINGS, *RESULTS)
             repeated = AttemptIndex(new.attempts, judges=False).repeated
             counts = {REDRAWS: count_redraws(new), REPEATED: repeated}
@@ -146,7 +146,7 @@ def _aggregate(new: RunFolder, settings: Settings) -> None:
     """Write the metrics that the task computes from all answers, unless they need refused code."""
     run = new.read_config()
     try:
-        if overrides(kind("tasks").load(run.task.name), Task.aggregate_answers):
+        if overrides_method(kind("tasks").load(run.task.name), Task.aggregate_answers):
             write_aggregates(new.attempts, build_task(run, settings))
     except ExecutionRefused as error:
         remedy = f"To add them: harness run FILE --name {new.name}"

@@ -14,10 +14,10 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from harness.errors import DataInvalid, HarnessError
-from harness.records import Score, encodable
+from harness.records import Score, replace_surrogates
 from harness.scoring.validators import limits
 from harness.scoring.validators.limits import UnparseableDocument, follow
-from harness.wording import truncated
+from harness.wording import truncate
 
 Draft = Literal["4", "6", "7", "2019-09", "2020-12"]
 DRAFTS: tuple[Draft, ...] = ("4", "6", "7", "2019-09", "2020-12")
@@ -276,12 +276,12 @@ def score(violations: Sequence[Violation]) -> Score:
     if len(violations) > MOST_IN_REASON:
         first.append(f"and {len(violations) - MOST_IN_REASON:,} more")
     errors = [
-        {name: truncated(text, 200) for name, text in asdict(violation).items()}
+        {name: truncate(text, 200) for name, text in asdict(violation).items()}
         for violation in violations[:MOST_IN_DETAILS]
     ]
     keywords = dict(Counter(violation.keyword[:60] for violation in violations))
     details = {"errors": errors, "keywords": keywords, "n_errors": len(violations)}
-    return Score(False, False, truncated("; ".join(first), LONGEST_REASON), details)
+    return Score(False, False, truncate("; ".join(first), LONGEST_REASON), details)
 
 
 def value_text(value: Any) -> str:
@@ -291,7 +291,7 @@ def value_text(value: Any) -> str:
         text += piece
         if len(text) > LONGEST_VALUE:
             break
-    return truncated(encodable(text), LONGEST_VALUE)
+    return truncate(replace_surrogates(text), LONGEST_VALUE)
 
 
 def _pieces(value: Any) -> Iterator[str]:

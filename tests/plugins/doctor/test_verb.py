@@ -241,17 +241,17 @@ def test_a_dotenv_file_in_another_encoding_is_a_mistake(tmp_path: Path) -> None:
         ({}, "requires=('reprt',)", "requires the plug-in 'reprt', which is not installed"),
         (
             {},
-            "verbs={'show': Verb(summary='', heading='Run', place='third:verb')}",
+            "verbs={'show': Verb(summary='', heading='Run', target='third:verb')}",
             "verb 'show': another verb of this name",
         ),
         (
             {},
-            "verbs={'words': Verb(summary='', heading='Run', place='third:absent')}",
+            "verbs={'words': Verb(summary='', heading='Run', target='third:absent')}",
             "verb 'words' cannot be imported",
         ),
         (
             {},
-            "verbs={'words': Verb(summary='', heading='Run', place='third:unannotated')}",
+            "verbs={'words': Verb(summary='', heading='Run', target='third:unannotated')}",
             "its parameter 'run' has no annotation",
         ),
     ],
