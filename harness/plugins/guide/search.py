@@ -6,6 +6,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import pairwise
 from math import log2
 from pathlib import Path
 from typing import NamedTuple
@@ -14,10 +15,11 @@ import yaml
 
 from harness.errors import ConfigError
 
-WEIGHTS = {"title": 1.0, "heading": 8.0, "links": 5.0, "label": 0.3, "text": 1.0}
+WEIGHTS = {"title": 1.0, "heading": 8.0, "links": 5.0, "label": 0.3, "text": 1.0, "code": 0.5}
 """Of a word in the page's title, the section's heading, the texts of links to it, the first cell of
-a table's row, and the whole passage."""
+a table's row, and the whole passage, which is text or code."""
 SYNONYM_WEIGHT = 0.9  # of a match of a synonym, against 1 for one of the word itself
+PHRASE_WEIGHT = 0.5  # of two terms that are next to each other in the question and in a passage
 LINK_WEIGHT = 0.12  # of each doubling of the number of links to a section
 HEADING_SHARE_WEIGHT = 1.0  # of a heading of which all words match
 COVERAGE_EXPONENT = 0.75  # of the share of the terms that a passage has
@@ -107,17 +109,18 @@ class SectionIndex:
             problem = f"Python's SQLite cannot search texts ({error})."
             raise ConfigError(problem, "'harness docs' lists the pages.") from error
         self._passages = list[tuple[int, str]]()  # the section's number, and the text
-        for number, section in enumerate(self._sections):
-            for passage in passages_of(section):
-                self._passages.append((number, passage))
         rows = []
-        for place, (number, passage) in enumerate(self._passages):
-            section = self._sections[number]
+        for number, section in enumerate(self._sections):
             links = "\n".join(self._links[section.place])
-            label = passage.split("|")[1] if passage.startswith("|") else ""
-            rows.append((place, section.title, section.heading, links, label, passage))
+            for passage, is_code in passages_of(section):
+                place = len(self._passages)
+                self._passages.append((number, passage))
+                label = passage.split("|")[1] if passage.startswith("|") else ""
+                text = passage.replace("or example,", "")  # "for example" is not about examples
+                texts = ("", text) if is_code else (text, "")
+                rows.append((place, section.title, section.heading, links, label, *texts))
         self._database.executemany(
-            f"INSERT INTO passage(rowid, {columns}) VALUES (?, ?, ?, ?, ?, ?)",  # noqa: S608
+            f"INSERT INTO passage(rowid, {columns}) VALUES (?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
             rows,
         )
 
@@ -140,6 +143,10 @@ class SectionIndex:
                 if place in in_heading:
                     of_headings[place] += score
                     n_in_heading[place] += 1
+        for first, second in pairwise(terms):
+            phrase = f"{first[0]} {second[0]}"
+            for place, score in self._best_scores([phrase]).items():
+                totals[place] += PHRASE_WEIGHT * score
         best: dict[int, tuple[float, int]] = {}  # by section: its best score and passage
         for place, total in totals.items():
             number, _ = self._passages[place]
@@ -235,9 +242,15 @@ def terms_of(
         if entry is None and term in stop_words:
             skipped.append([term])
         else:
-            terms.append([term, *synonyms.get(entry or "", ())])
+            terms.append([term, *synonyms.get(entry or "", ()), *_family_of(term)])
         start += len(term.split())
     return terms or skipped
+
+
+def _family_of(term: str) -> list[str]:
+    """Return the letters before a version, such as "gpt" for "gpt-4o"."""
+    name = re.fullmatch(r"([a-z]{3,})[-.]?\d.*", term)
+    return [name[1]] if name else []
 
 
 def _entry(term: str, synonyms: Mapping[str, Sequence[str]]) -> str | None:
@@ -251,8 +264,10 @@ def _entry(term: str, synonyms: Mapping[str, Sequence[str]]) -> str | None:
     return None
 
 
-def passages_of(section: DocumentSection) -> Iterator[str]:
+def passages_of(section: DocumentSection) -> Iterator[tuple[str, bool]]:
     """Yield the paragraphs, rows of tables, items of lists and blocks of code of a section.
+
+    Each comes with whether it is a block of code.
 
     Blocks of text, which show what a command prints, are left out.
     """
@@ -263,7 +278,7 @@ def passages_of(section: DocumentSection) -> Iterator[str]:
         is_fence = line.startswith("```")
         is_start = not line.strip() or line.startswith(("|", "- "))
         if lines and (is_fence or (is_start and not in_code)):
-            yield "\n".join(lines)
+            yield "\n".join(lines), in_code
             lines = []
         if is_fence:
             in_code = not in_code
