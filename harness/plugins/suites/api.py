@@ -101,7 +101,7 @@ class EvaluationResult(TableResult):
             DataMissing: If ``rows`` are samples or attempts, and a run has none.
         """
         if rows in ("samples", "attempts"):
-            return export_frame(self.runs.values(), rows == "attempts")
+            return export_frame(self.runs.values(), attempts=rows == "attempts")
         if rows not in _SUITE_ROWS:
             problem = f"A data frame cannot have the rows {rows!r}."
             raise ConfigError(problem, suggest_name(str(rows), get_args(EvaluationRows)))
@@ -205,7 +205,7 @@ async def _evaluate(
     path = suite_path(Settings().runs_dir, name)
     command = eval_command(choices, models, name, options, changes)
     begin = partial(write_suite, path, suite.tree, command)
-    runs = await execute_runs(display, suite.runs, name, options, begin=begin)
+    runs = await execute_runs(display, suite.runs, name, options, on_start=begin)
     return EvaluationResult(runs)
 
 
