@@ -10,18 +10,16 @@ from functools import lru_cache
 from math import comb, erfc, exp, inf, lgamma, log, log1p, pi, sqrt
 from statistics import NormalDist
 
-_MAX_STEPS = (
-    10_000  # maximum terms of the continued fraction; a million degrees of freedom need 900
-)
-_MAX_EXACT_TRIALS = 100  # maximum tosses whose probabilities are computed as exact fractions
-_MAX_LOG_DENSITY = 700.0  # of a density that is a float
-_TINY_DENOMINATOR = 1e-300  # in place of a denominator of 0 (Lentz)
+_MAX_STEPS = 10_000  # of the continued fraction; a million degrees of freedom need 900
+_MAX_EXACT_TRIALS = 100  # of a fair coin, for probabilities as exact fractions
+_MAX_LOG_DENSITY = 700.0  # so that the density is a finite float
+_TINY_DENOMINATOR = 1e-300  # replaces a denominator of 0 (Lentz)
 
 normal_quantile = NormalDist().inv_cdf
 
 
 def t_tail(degrees: float, t: float) -> float:
-    """Return the probability that Student's t exceeds ``t``, given its degrees of freedom."""
+    """Return the probability that Student's t with these degrees of freedom exceeds ``t``."""
     if t < 0:
         return 1 - t_tail(degrees, -t)
     # The integral's upper end is x, and y is 1 - x without the rounding error.
@@ -32,9 +30,10 @@ def t_tail(degrees: float, t: float) -> float:
 
 @lru_cache(maxsize=4096)
 def t_quantile(degrees: float, p: float) -> float:
-    """Return the value that Student's t exceeds with probability 1 - ``p``, for 0 < p < 1.
+    """Return the ``p`` quantile of Student's t, for 0 < p < 1.
 
-    Newton's method, from the normal quantile, approaches it from below: the tail is convex.
+    Newton's method starts from the normal quantile and approaches the quantile from below, because
+    the tail is convex.
     """
     tail = min(p, 1 - p)
     t = -normal_quantile(tail)
@@ -49,9 +48,9 @@ def t_quantile(degrees: float, p: float) -> float:
 
 @lru_cache(maxsize=1 << 14)
 def beta_quantile(a: float, b: float, p: float) -> float:
-    """Return the value below which a beta variable lies with probability ``p``, for 0 < p < 1.
+    """Return the ``p`` quantile of the beta distribution with parameters a and b, for 0 < p < 1.
 
-    Newton's method, with a step of bisection where it would leave the bracket.
+    Uses Newton's method, with a step of bisection where it would leave the bracket.
     """
     if a > b:  # near 1, only the distance to 1 has all its digits
         return 1 - beta_quantile(b, a, 1 - p)
@@ -79,9 +78,12 @@ def beta_quantile(a: float, b: float, p: float) -> float:
 
 
 def binomial_cdf(max_successes: int, n: int, p: float = 0.5) -> float:
-    """Return the probability of at most so many successes, of probability ``p``, in ``n`` trials.
+    """Return the probability of at most ``max_successes`` successes in ``n`` trials.
 
-    The default is a fair coin.
+    Args:
+        max_successes: The largest number of successes.
+        n: The number of trials.
+        p: The probability of success in one trial.
     """
     if max_successes >= n:
         return 1.0
@@ -91,7 +93,7 @@ def binomial_cdf(max_successes: int, n: int, p: float = 0.5) -> float:
 
 
 def chi_squared_tail(degrees: int, q: float) -> float:
-    """Return the probability that chi squared, given its degrees of freedom, exceeds ``q``.
+    """Return the probability that chi squared with these degrees of freedom exceeds ``q``.
 
     Source: the recurrence of the incomplete gamma function (https://dlmf.nist.gov/8.8.E6).
     """

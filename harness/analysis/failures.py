@@ -16,11 +16,9 @@ from harness.store.index import AttemptIndex
 from harness.wording import to_one_line
 
 FENCE_HINT = "If the JSON is in a ``` block, add extraction: fence to the check json_schema."
-MAX_ANSWERS_SEARCHED = 100  # unparseable answers in which a ``` block is looked for
+MAX_ANSWERS_SEARCHED = 100  # unparseable answers that are searched for a ``` block
 
-QUOTED_REGEX_OR_NUMBER = re.compile(
-    r"'[^']*[\\^\[{][^']*'|\d+"
-)  # a quoted regular expression, or a number
+QUOTED_REGEX_OR_NUMBER = re.compile(r"'[^']*[\\^\[{][^']*'|\d+")
 
 _NO_VERDICT = {
     "truncated": "the answer reached the token limit (decoding.max_tokens)",
@@ -29,7 +27,7 @@ _NO_VERDICT = {
 }
 
 
-MAX_TEXT_CHARS = 300  # Maximum characters of a label, group, kind or reason of a constraint
+MAX_TEXT_CHARS = 300  # of a label, group, kind or reason of a constraint
 
 
 class ListedConstraint(Struct, gc=False):
@@ -44,7 +42,7 @@ class ListedConstraint(Struct, gc=False):
     probability: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None  # of yes, by a judge
     rule: Any = None  # a rule checker's verdict on a judge's criterion
     decided_by: Any = None  # "rule" if a rule decided instead of the judge, in earlier runs
-    groups: Any = None  # the constraint's groups by label
+    groups: Any = None  # by label, unless malformed
 
     @property
     def labels(self) -> dict[str, str]:
@@ -91,7 +89,7 @@ class FailedLine(Struct, gc=False):
 
     @property
     def reason(self) -> str:
-        """The call's error, else the scores' reasons, else the outcome in words, else ""."""
+        """The first of these that is known: the call's error, the scores' reasons, the outcome."""
         return self.error or join_reasons(self.scores) or _NO_VERDICT.get(self.outcome, "")
 
 
@@ -99,14 +97,20 @@ S = TypeVar("S", bound=FailedLine)
 
 
 def join_reasons(scores: Mapping[str, ScoreDetails]) -> str:
-    """Return the reasons that scores give, joined by semicolons."""
+    """Join the reasons of scores with semicolons."""
     return "; ".join(score.reason for score in scores.values() if score.reason)
 
 
 def read_without_advisory_scores(
     index: AttemptIndex, line_type: type[S], rows: NDArray[np.intp] | Sequence[int]
 ) -> Iterator[S]:
-    """Yield lines of attempts, without the scores of judges that do not decide."""
+    """Yield lines of attempts, without the scores of judges that do not decide.
+
+    Args:
+        index: The index of the run's attempts.
+        line_type: The record as which a line is read.
+        rows: The rows of the lines in the index.
+    """
     judges = index.register.judges
     advisory_prefixes = tuple(f"{name}." for name, judge in judges.items() if not judge.decides)
     for line in index.read(line_type, rows):
@@ -120,7 +124,12 @@ def read_without_advisory_scores(
 def read_failed_lines(
     index: AttemptIndex, order: NDArray[np.intp]
 ) -> Iterator[tuple[int, FailedLine]]:
-    """Yield the row and the line of each failed attempt or call, in the given order of rows."""
+    """Yield the row and the line of each failed attempt or call.
+
+    Args:
+        index: The index of the run's attempts.
+        order: The rows of the index, in the order in which they are read.
+    """
     table = index.attempts.turns or index.attempts
     failed = (table.passed == 0) | (table.outcome == OUTCOMES.index("error"))
     rows = order[failed[order]]
@@ -130,7 +139,12 @@ def read_failed_lines(
 
 
 def fence_hint(index: AttemptIndex, settings: object) -> str:
-    """Return `FENCE_HINT`, or "" if extraction is set or no unparseable answer has a ``` block."""
+    """Return `FENCE_HINT` if an unparseable answer has a ``` block, or else "".
+
+    Args:
+        index: The index of the run's attempts.
+        settings: The settings of the task. If they set ``extraction``, the result is "".
+    """
     if "extraction" in str(settings):
         return ""
     unparseable = index.attempts.outcome == OUTCOMES.index("unparseable")
@@ -139,9 +153,7 @@ def fence_hint(index: AttemptIndex, settings: object) -> str:
 
 
 def mask_numbers(reason: str) -> str:
-    """Return a reason on one line, with its numbers replaced by N.
-
-    The numbers in a regular expression are kept. The result is cut to `MAX_TEXT_CHARS` characters.
+    """Put a reason on one line, and replace its numbers by N, except in regular expressions.
 
     >>> mask_numbers("98 of 100 words")
     'N of N words'

@@ -1,7 +1,7 @@
 """What tables and reports show of a run that its results do not contain, such as a paper's table.
 
-It comes from the code of the run's task. If that is a Python file, it is recorded in the manifest
-when the run is made, because reading a run executes no file that the run names.
+It comes from the code of the run's task. If this code is a Python file, the display is recorded in
+the manifest when the run is made, because reading a run executes no file that the run names.
 """
 
 from __future__ import annotations
@@ -30,30 +30,36 @@ logger = logging.getLogger("harness")
 
 
 class RunDisplay(Paper, frozen=True, kw_only=True):
-    """What tables and reports show of a run that its results do not contain."""
+    """The contents of the task's paper that tables and reports of a run show."""
 
     fields: Mapping[str, Mapping[str, str]] = {}  # `Task.fields`, by encoding
-    missing: str = ""  # why there is none, if the task is not installed
+    missing: str = ""  # why the display is empty, if the task cannot be loaded
 
     @property
     def weights(self) -> Mapping[str, str]:
-        """The scores that hold the weights of the paper's weighted scores, by these scores."""
-        figures = self.table.figures if self.table else ()
-        weighted = [figure for figure in figures if figure.of == "score" and figure.weight]
-        return {figure.score: figure.weight for figure in weighted}
+        """The names of the scores that weight other scores in the paper's table, by the latter."""
+        weights = {}
+        for figure in self.table.figures if self.table else ():
+            if figure.of == "score" and figure.weight:
+                weights[figure.score] = figure.weight
+        return weights
 
 
 NO_DISPLAY = RunDisplay()
 
 
 def read_display(folder: RunFolder, encodings: Iterable[str] = ()) -> RunDisplay:
-    """Return what is recorded, or else what the run's installed task says.
+    """Return the display recorded in a run's manifest, or else that of its installed task.
 
-    ``encodings`` are the groups of the label ``encoding``. If a Python file would have to be
-    executed, the result is empty, and a warning says how to record it.
+    If a Python file would have to be executed, the result is empty, and a warning says how to
+    record the display.
+
+    Args:
+        folder: The run's folder.
+        encodings: The groups of the label ``encoding``, whose fields are included.
 
     Raises:
-        DataInvalid: If the record is damaged.
+        DataInvalid: If the recorded display is damaged.
     """
     manifest = folder.read_manifest()
     if DISPLAY_KEY in manifest:
@@ -79,11 +85,16 @@ _warn_once = cache(logger.warning)  # once for each run
 
 
 def display_entries(run: RunFile, instances: Iterable[Instance[Any]]) -> dict[str, Any]:
-    """Return the entries of a manifest that replace the code which the run file names.
+    """Return manifest entries from which a run can be read without the user's code.
 
-    These are the display of a task, and the keys that may change because a backend says so.
+    They are the display of the task, and the keys that `Backend.may_change` allows to change. If
+    the run file names no such code, the result is empty.
+
+    Args:
+        run: The resolved run file.
+        instances: The run's instances.
     """
-    recorded: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     tasks = kind("tasks")
     name = run.task.name
     if tasks.is_user_code(name):
@@ -93,14 +104,14 @@ def display_entries(run: RunFile, instances: Iterable[Instance[Any]]) -> dict[st
             if task.claims is not None:
                 encodings = {instance.groups.get("encoding", "") for instance in instances}
             display = msgspec.to_builtins(_display_from_task(task, encodings - {""}))
-            msgspec.convert(display, RunDisplay)  # what its members return may be of any type
-        recorded[DISPLAY_KEY] = display
+            msgspec.convert(display, RunDisplay)  # checks the types of the task's attributes
+        entries[DISPLAY_KEY] = display
     tree = by_name(run)
     with set_code_permission("refused"):
-        without_code = free_keys(tree)
-    if free := [key for key in free_keys(tree) if key not in without_code]:
-        recorded[FREE_KEYS_KEY] = free
-    return recorded
+        free_without_code = free_keys(tree)
+    if free := [key for key in free_keys(tree) if key not in free_without_code]:
+        entries[FREE_KEYS_KEY] = free
+    return entries
 
 
 def _display_from_task(task: type[Task[Any]], encodings: Iterable[str]) -> RunDisplay:

@@ -263,9 +263,8 @@ def _recordable_score(score: Score) -> Score:
     value = unwrap_array(score.value)
     if isinstance(value, int | float) and type(value) not in (bool, int, float):
         value = float(value)  # subclasses cannot be encoded
-    is_valid = (
-        isinstance(value, int | float) and -MAX_MAGNITUDE <= value <= MAX_MAGNITUDE
-    )  # false for NaN
+    # False for NaN.
+    is_valid = isinstance(value, int | float) and -MAX_MAGNITUDE <= value <= MAX_MAGNITUDE
     if value is not None and not is_valid:
         raise ConfigError(f"the value {_value_text(value)}", _VALUES)
     passed = unwrap_array(score.passed)

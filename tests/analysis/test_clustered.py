@@ -92,7 +92,7 @@ def test_an_error_that_few_clusters_show_is_not_taken_for_small() -> None:
     many = clustered_mean(np.tile(values, 3), np.arange(180) // 3)
     assert (many.effective_n or 0) > 3 * few.effective_n
     fractions = clustered_mean(np.tile(values * 0.9, 1), np.arange(60) // 3)
-    assert fractions.largest == np.inf, "no verdicts"
+    assert fractions.max_effective_n == np.inf, "no verdicts"
 
 
 def test_the_effective_size_is_at_least_the_number_of_clusters_and_at_most_of_verdicts() -> None:

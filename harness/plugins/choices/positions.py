@@ -120,7 +120,7 @@ def position_bias(
             option=ascii_uppercase[place],
             n_right=int(correct.sum()),
             chosen=clustered_rate(picked, clusters),
-            excess=over.number(-1, 1),
+            excess=over.to_mean_statistic(-1, 1),
             passed=passed,
         ))  # fmt: skip
     return PositionBias(

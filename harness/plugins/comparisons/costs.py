@@ -108,10 +108,10 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
     computed = False
     for metrics, seconds in runs:
         rows.append(_cost_cells(metrics, seconds))
-        cached |= metrics.own_calls.n_cached_calls > 0
+        cached |= metrics.main_model_calls.n_cached_calls > 0
         played |= metrics.user_calls is not None
         judged |= any(judge.n_calls for judge in metrics.judges.values())
-        computed |= metrics.own_calls.computed_usd > 0
+        computed |= metrics.main_model_calls.computed_usd > 0
     notes = [
         "Each call counts once, even if attempts share it. cached: calls made by other runs, at "
         "the cost that these paid. Seconds: median and 95th percentile of "
@@ -138,7 +138,7 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
 
 
 def _cost_cells(metrics: Metrics, seconds: Latencies | None) -> list[object]:
-    calls = metrics.own_calls
+    calls = metrics.main_model_calls
     tokens = None
     tokens_per_call = None
     if calls.usage:

@@ -78,7 +78,7 @@ def averaged(
             return SampleStatistic(missing=len(rows))
         _, values = score_values(samples, score)
         estimate = mean_of_groups(values, samples.cluster, part[counted])
-        return to_sample_statistic(estimate.share() if fractions else estimate.number(), len(rows))
+        return estimate.over_samples(len(rows), share=fractions)
 
     return statistic_by_group(samples, labels, figure)
 

@@ -373,9 +373,9 @@ def _means(run: Run, score: str, bound: float, by: str) -> Iterator[Decision]:
 
 def instances_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, int]:
     """Count instances with a value of a score, by group (without labels: the group ``()``)."""
-    groups = Groups.by(samples.instances, *labels)
+    groups = Groups.from_labels(samples.instances, *labels)
     has_value, _ = score_values(samples, score)
-    group = groups.of_instance[np.unique(samples.instance[has_value])]
+    group = groups.group_of_instance[np.unique(samples.instance[has_value])]
     counts = np.bincount(group[group >= 0], minlength=len(groups.names)).tolist()
     return dict(zip(groups.names, counts, strict=True))
 

@@ -380,7 +380,7 @@ def look_up(attempts: AttemptTable, lookup: Lookup) -> SampleStatistic:
     means = [statistic.mean for statistic in in_group if statistic.mean is not None]
     n = len(means)
     estimate = clustered_mean(np.array(means), np.arange(n))
-    return to_sample_statistic(estimate.number(0.0, 1.0), n)
+    return to_sample_statistic(estimate.to_mean_statistic(0.0, 1.0), n)
 
 
 def _without(samples: AttemptTable, groups: Mapping[str, str]) -> AttemptTable:

@@ -121,7 +121,7 @@ def cost_figures(runs: Runs) -> Iterator[Figure]:
     points = []
     for run in runs.every:
         part = runs.measured(run, last=True).get(())
-        own_calls = run.metrics.own_calls
+        own_calls = run.metrics.main_model_calls
         cost = own_calls.cost_usd
         if cost and not run.recorded and part is not None and part.mean is not None:
             paid = format_usd(cost, computed=own_calls.computed_usd)
