@@ -27,17 +27,17 @@ from harness.wording import join_first
 
 
 def common_prefix(names: Iterable[str]) -> str:
-    """Return the common prefix of names, up to its last dot that is not a decimal point, or ""."""
-    every = list(names)
-    if len(every) < 2:
+    """Return the common prefix of names, up to a dot that is not a decimal point, or ""."""
+    all_names = list(names)
+    if len(all_names) < 2:
         return ""
-    shared = commonprefix(every)  # noqa: RUF071 (names, not paths)
-    while start := shared[: shared.rfind(".") + 1]:
-        rests = [name.removeprefix(start).strip() for name in every]
-        in_number = start[-2:-1].isdigit() and any(rest[:1].isdigit() for rest in rests)
-        if all(rests) and not in_number:
-            return start
-        shared = start[:-1]
+    shared = commonprefix(all_names)  # noqa: RUF071 (names, not paths)
+    while prefix := shared[: shared.rfind(".") + 1]:
+        suffixes = [name.removeprefix(prefix).strip() for name in all_names]
+        is_decimal = prefix[-2:-1].isdigit() and any(suffix[:1].isdigit() for suffix in suffixes)
+        if all(suffixes) and not is_decimal:
+            return prefix
+        shared = prefix[:-1]
     return ""
 
 
@@ -51,8 +51,10 @@ def runs_table(
 ) -> Table:
     """Build a table with one row per run.
 
-    ``started`` are the times (epoch seconds) at which the runs started. ``damaged`` are the names
-    of runs that cannot be read.
+    Args:
+        runs: The metrics of each run, by name; None if a run has none.
+        started: The times at which runs started (epoch seconds), by name.
+        damaged: The names of runs that cannot be read.
     """
     rows = []
     readable = {}
@@ -66,14 +68,14 @@ def runs_table(
             cells = _state_cells(Cell("not finished", style="dim"))
         time = format_time(started[name]) if name in started else ""
         rows.append([name, *cells, time])
-    any_of_several = any(map(_format_any_passed, readable.values()))
+    has_any_of = any(map(_format_any_passed, readable.values()))
     columns: list[Column | str | None] = [
         "run",
         Column("task", text=True, hide=2),
         Column("model", text=True),
         "n",
         "rate ± s.e.",
-        Column("any of", hide=4) if any_of_several else None,
+        Column("any of", hide=4) if has_any_of else None,
         "not judged",
         Column("cost", hide=3),
         Column("started", hide=1) if started else None,
@@ -104,7 +106,13 @@ def runs_document(
     started: Mapping[str, float] = MappingProxyType({}),
     problems: Mapping[str, str] = MappingProxyType({}),
 ) -> TableDocument:
-    """Build a document with the `runs_table`. ``problems`` say why runs cannot be read."""
+    """Build a document with the `runs_table`.
+
+    Args:
+        runs: The metrics of each run, by name; None if a run has none.
+        started: The times at which runs started (epoch seconds), by name.
+        problems: The reasons why runs cannot be read, by name.
+    """
     records = []
     for name, metrics in runs.items():
         record: dict[str, object] = {"run": name}
@@ -128,7 +136,7 @@ def suite_document(runs: Sequence[RunFolder], *, brief: bool = False) -> TableDo
 
     Args:
         runs: The folders of the runs.
-        brief: Whether to leave out how the models compare.
+        brief: Whether to omit the comparison of the models.
     """
     document = _build_with_plugin("suite", runs, brief)
     if document is None:
@@ -137,7 +145,7 @@ def suite_document(runs: Sequence[RunFolder], *, brief: bool = False) -> TableDo
 
 
 def variants_document(runs: Sequence[RunFolder]) -> TableDocument | None:
-    """Compare the variants of a run file briefly, or return None if no plug-in does.
+    """Build a short comparison of the variants of a run file, or None without a plug-in for it.
 
     Raises:
         HarnessError: If the runs cannot be compared.
@@ -185,7 +193,7 @@ def _run_cells(metrics: Metrics) -> list[object]:
     if is_zero_error(primary.stderr) and primary.ci95:
         rate += f" ({format_interval(primary.ci95)})"
     model = Cell(metrics.model or "")
-    if metrics.simulated:  # if there is no room for both, the mark matters more than the model
+    if metrics.simulated:  # at the start, because narrow columns may be cut off
         model = Cell(f"SIMULATED {metrics.model or ''}".strip(), style="bold yellow")
     n: object = primary.n
     if not metrics.complete:
@@ -203,9 +211,10 @@ def _run_cells(metrics: Metrics) -> list[object]:
 
 
 def _format_any_passed(metrics: Metrics) -> str:
-    several = {"samples": metrics.pass_at_k, "rounds": metrics.rounds.any_of_first_k}
-    for unit, series in several.items():
-        last = max(series, default=1)
-        if last > 1:
-            return f"{format_number(series[last])} of {last:,} {unit}"
+    """Format the rate of any of several samples or rounds passing, or return ""."""
+    rates_by_unit = {"samples": metrics.pass_at_k, "rounds": metrics.rounds.any_of_first_k}
+    for unit, rates in rates_by_unit.items():
+        k = max(rates, default=1)
+        if k > 1:
+            return f"{format_number(rates[k])} of {k:,} {unit}"
     return ""

@@ -62,7 +62,7 @@ class ShownUnit(Struct, frozen=True):
     def show(self, value: object, column: Column) -> str:
         """Format a cell's value: in this unit if the column is a `rate`, else as `Column.show`."""
         if not (self.percent and column.rate):
-            return column.show(value)
+            return column.format(value)
         sign = "" if column.sign else "%"
         if isinstance(value, Statistic):
             if value.mean is None or value.stderr is None:
@@ -74,7 +74,7 @@ class ShownUnit(Struct, frozen=True):
             return format_interval((100 * low, 100 * high), self.digits, column.sign) + sign
         if isinstance(value, float | int) and not isinstance(value, bool):
             return format_share(value, self.digits, column.sign)
-        return column.show(value)
+        return column.format(value)
 
     def of_difference(self, value: float) -> str:
         """Format the size of a difference, such as "2.50 points"."""
@@ -91,8 +91,8 @@ def _columns(first: str, adjustment: str) -> list[Column | str | None]:
         Column("run", digits=4, hide=3, rate=True),
         Column("difference", digits=4, sign=True, rate=True),
         Column("95%", digits=4, sign=True, hide=8, rate=True),
-        Column("p", form=format_p_value, hide=6),
-        Column(f"p ({adjustment})", form=format_p_value, hide=7) if adjustment else None,
+        Column("p", formatter=format_p_value, hide=6),
+        Column(f"p ({adjustment})", formatter=format_p_value, hide=7) if adjustment else None,
         Column("better", hide=5),
         Column("worse", hide=4),
     ]

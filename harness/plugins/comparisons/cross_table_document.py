@@ -388,7 +388,7 @@ def _model_notes(suite: Suite, brief: bool) -> Iterator[str]:
 
 def _correlations(suite: Suite) -> Table:
     columns: list[Column | str] = ["benchmarks", Column("tau-b", digits=2, sign=True)]
-    columns += [Column("p", form=format_p_value), Column("models", hide=1)]
+    columns += [Column("p", formatter=format_p_value), Column("models", hide=1)]
     rows = []
     for tau in suite.correlations:
         rows.append([_pair(suite, tau), tau.tau_b, tau.p_value, tau.n_runs])
@@ -410,7 +410,10 @@ def _differences(suite: Suite) -> Table:
         cells += [comparison.p_adjusted, comparison.p_value, comparison.n]
         rows.append(Row(cells, row.marks))
     columns: list[Column | str] = ["model", "benchmark", "difference"]
-    columns += [Column("p (Holm)", form=format_p_value), Column("p", form=format_p_value, hide=1)]
+    columns += [
+        Column("p (Holm)", formatter=format_p_value),
+        Column("p", formatter=format_p_value, hide=1),
+    ]
     columns.append(Column("n", hide=2))
     title = f"Against {row_name(suite.table.rows[0])}"
     return table(columns, rows, title=title, names=2, sectioned=True)

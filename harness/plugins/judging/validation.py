@@ -443,7 +443,7 @@ def validation_document(validation: JudgeValidation) -> TableDocument:
         ranked = []
         for ranking in validation.rankings:
             ranked.append([ranking.score, ranking.tau_b, ranking.p_value, ranking.n_runs])
-        p_column = Column("p", form=format_p_value)
+        p_column = Column("p", formatter=format_p_value)
         parts += [
             table(["mean score", "judge ± s.e.", "reference ± s.e.", "n"], scores),
             table(["ranking", TAU, p_column, "runs"], ranked),

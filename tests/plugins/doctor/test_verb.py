@@ -145,7 +145,7 @@ def test_a_wrong_key_is_named_and_not_shown() -> None:
         (none,) = found(listed(server))
         assert CANARY not in repr(listed(server, CANARY))
     assert right.state == "ok"
-    assert (wrong.said, wrong.remedy) == ("rejects the key (401)", "Check the key in MY_KEY.")
+    assert (wrong.detail, wrong.remedy) == ("rejects the key (401)", "Check the key in MY_KEY.")
     assert none.state == "lack"
 
 
@@ -157,11 +157,11 @@ def test_what_does_not_answer() -> None:
         several = [Endpoint(f"{n}", f"http://127.0.0.1:{port}/models") for n in range(20)]
         findings = found(*several, seconds=0.5)
         assert time.monotonic() - start < 0.9, "all at once"
-    assert {finding.said.partition(":")[0] for finding in findings} == {"no answer in 0.5 s"}
+    assert {finding.detail.partition(":")[0] for finding in findings} == {"no answer in 0.5 s"}
     (refused,) = found(Endpoint("it", f"http://127.0.0.1:{port}/models"))
     assert "Start one" in refused.remedy
     (hosted,) = found(Endpoint("it", f"http://127.0.0.1:{port}/models", "MY_KEY"))
-    assert "cannot be reached" in hosted.said
+    assert "cannot be reached" in hosted.detail
 
 
 class _Elsewhere(http.server.BaseHTTPRequestHandler):
@@ -192,7 +192,7 @@ def elsewhere(mock_server: MockServer) -> Iterator[str]:
 def test_a_key_goes_nowhere_else(elsewhere: str, mock_server: MockServer) -> None:
     (finding,) = found(Endpoint("it", elsewhere, "MY_KEY", {"authorization": CANARY}))
     assert finding.state == "lack"
-    assert "unexpected status 302" in finding.said
+    assert "unexpected status 302" in finding.detail
     assert mock_server.stats().requests == 0
 
 
