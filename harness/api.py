@@ -41,7 +41,7 @@ from harness.errors import (
 from harness.execution import set_code_permission
 from harness.plugin_loader import register
 from harness.results import RunResult
-from harness.store.runs import set_aside
+from harness.store.runs import move_runs_aside
 from harness.terminal.console import say
 from harness.terminal.display import Display
 
@@ -266,7 +266,7 @@ async def execute_runs(
         set_earlier_aside: AbstractContextManager[object] = nullcontext()
         if options.get("fresh"):
             runs_dir = resources.settings.runs_dir
-            set_earlier_aside = set_aside(runs_dir, base_name, selected, removed=not variant)
+            set_earlier_aside = move_runs_aside(runs_dir, base_name, selected, removed=not variant)
         with set_earlier_aside:
             if options.get("fresh"):
                 set_copies_aside(resources.settings, base_name, selected)

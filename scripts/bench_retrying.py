@@ -26,7 +26,7 @@ import numpy as np
 from harness.analysis.summary import RunFacts, summarise
 from harness.backends.simulated import SimulatedBackend
 from harness.calls.keys import provider_seed
-from harness.config.loading import load
+from harness.config.loading import load_variants
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.resolving import build_task
@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="exit with 1 where a bound is missed")
     given = parser.parse_args()
     begun = time.perf_counter()
-    runs = load(CONFIG, [f"task.dataset={given.dataset}"])
+    runs = load_variants(CONFIG, [f"task.dataset={given.dataset}"])
     instances = instances_of(runs[BASELINE])
     print(f"{BASELINE} by {runs[BASELINE].measure}, {RUN} by {runs[RUN].measure or 'pass rate'}")
     kept = True

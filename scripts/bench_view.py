@@ -35,7 +35,7 @@ from harness.analysis.summary import compute_metrics
 from harness.config.run_file import RunFile
 from harness.plugins.mock.server import MockServer
 from harness.records import Attempt, Score, Usage
-from harness.store.files import write_json, write_whole
+from harness.store.files import write_atomically, write_json
 from harness.store.json_lines import encode
 from harness.store.run_folder import RunFolder
 
@@ -92,7 +92,7 @@ def make_run(root: Path, count: int) -> RunFolder:
                 latency_s=took,
             )
             file.write(encode(attempt) + b"\n")
-    write_whole(folder.metrics, encode_metrics(compute_metrics(folder)))
+    write_atomically(folder.metrics, encode_metrics(compute_metrics(folder)))
     return folder
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.loading import load
+from harness.config.loading import load_variants
 from harness.plugin_loader import kind
 from harness.store.run_folder import RunFolder
 
@@ -18,7 +18,7 @@ def test_there_are_configs_and_nothing_else_beside_them() -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_a_shipped_run_file_is_valid(file: Path, tmp_path: Path) -> None:
-    for variant, run in load(file).items():
+    for variant, run in load_variants(file).items():
         RunFolder(tmp_path, f"{file.stem}.{variant}" if variant else file.stem)
         options = {key: value for key, value in run.task.options.items() if key != "rows"}
         kind("tasks").validate_options(run.task.name, options)
@@ -32,7 +32,7 @@ def test_a_shipped_run_file_says_what_it_is_for_and_what_it_needs(file: Path) ->
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_variants_with_feedback_have_as_many_independent_answers_beside_them(file: Path) -> None:
-    runs = load(file)
+    runs = load_variants(file)
     rounds = {run.rounds.max for run in runs.values()}
     if len(rounds) == 1:  # feedback is not what the variants are compared by
         return

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from harness.cli.verbs import all_verbs
-from harness.config.loading import expand
+from harness.config.loading import expand_variants
 from harness.config.run_file import RunFile
 from harness.errors import ConfigError
 from harness.plugin_loader import kind
@@ -24,6 +24,7 @@ KEY = re.compile(
 )
 URL = re.compile(r"https?://[\w.-]+\.[a-z]+[^\s'\"`)<>{}…]*")
 OF_OTHER_PROGRAMS = {"no-", "query-gpu", "served-model-name", "to"}  # vLLM, nvidia-smi, Inspect
+OF_OTHER_PROGRAMS |= {"always", "dirty", "exclude", "git-dir", "work-tree"}  # Git
 
 
 class Message(NamedTuple):
@@ -136,7 +137,7 @@ def is_key(key: str, option_names: dict[str, set[str]]) -> bool:
         return name in option_names[section]
     tree = {"task": {"name": "jsonl"}, "model": {"backend": "simulated"}}
     try:
-        expand(tree, "file", values={key: None})
+        expand_variants(tree, "file", values={key: None})
     except ConfigError as error:
         return "unknown key" not in error.message
     return True

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.calls.backend_layers import CodeErrors
+from harness.calls.backend_layers import BackendCalls
 from harness.errors import CallError, ConfigError
 from harness.records import Decoding, Message, Origin, Request
 from harness.user_code import backend_factory
@@ -61,7 +61,7 @@ async def test_a_function_that_exits_or_returns_no_text_fails_its_call() -> None
             "none": lambda: None,
         }[prompt]()
 
-    ask = CodeErrors(backend_factory(function, "", "app.py")())
+    ask = BackendCalls(backend_factory(function, "", "app.py")())
     for prompt, problem in {
         "exit": r"^app.py's function raised SystemExit \(",
         "interrupt": r"^app.py's function raised KeyboardInterrupt \(",

@@ -21,15 +21,15 @@ from harness.analysis.clustered import (
     linearised_share,
 )
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
-from harness.config.sections import of_k
+from harness.config.sections import split_k
 from harness.store.columns import (
     NOT_JUDGED,
     AttemptTable,
     Bools,
     InstanceTable,
     Ints,
-    changes,
-    rows_by,
+    change_mask,
+    group_rows,
 )
 
 Key = tuple[str, ...]  # of a group: the names of its groups by one or more labels
@@ -61,10 +61,10 @@ def score_values(samples: AttemptTable, score: str) -> tuple[Bools, NDArray[Any]
         The (n,) mask of samples that have a value, and their values.
     """
     if score == PASS_RATE:
-        return samples.judged, samples.passed[samples.judged]
+        return samples.has_verdict, samples.passed[samples.has_verdict]
     if score not in samples.scores:
         return np.zeros(len(samples), np.bool_), np.zeros(0)
-    measured = samples.measured(score)
+    measured = samples.has_score(score)
     return measured, samples.scores[score][measured]
 
 
@@ -93,13 +93,13 @@ def rows_for_score(samples: AttemptTable, score: str) -> AttemptTable:
     The values of a score such as ``pass@4`` are stored in ``passed``. A recorded score of the same
     name takes precedence.
     """
-    kind, k = of_k(score)
+    kind, k = split_k(score)
     if not k:
         return samples
     if score in samples.scores:
         return replace(samples, passed=np.nan_to_num(samples.scores[score], nan=NOT_JUDGED))
-    rows = samples.take(changes(samples.instance))
-    judged = samples.take(samples.judged & ((samples.sample < k) | (kind != "any@")))
+    rows = samples.take(change_mask(samples.instance))
+    judged = samples.take(samples.has_verdict & ((samples.sample < k) | (kind != "any@")))
     n_instances = len(samples.instances.digest)
     n_judged = np.bincount(judged.instance, minlength=n_instances)[rows.instance]
     passing_instances = judged.instance[judged.passed == 1]
@@ -289,7 +289,7 @@ def statistic_by_group(
 ) -> dict[Key, SampleStatistic]:
     """Compute a statistic of the samples in each group of ``labels``."""
     groups = Groups.from_labels(samples.instances, *labels)
-    rows_by_group = rows_by(groups.group_of_instance[samples.instance], len(groups.names))
+    rows_by_group = group_rows(groups.group_of_instance[samples.instance], len(groups.names))
     return {groups.names[index]: compute(samples.take(rows)) for index, rows in rows_by_group}
 
 

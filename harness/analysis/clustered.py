@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from harness.analysis.distributions import beta_quantile, normal_quantile, t_quantile, t_tail
 from harness.analysis.metrics import Interval, SampleStatistic, Statistic
-from harness.store.columns import changes
+from harness.store.columns import change_mask
 
 ROUNDING = 1e-12  # standard errors below this are rounding errors of 0
 
@@ -209,7 +209,7 @@ def clustered_means(
     (present,) = counts.nonzero()
     sizes = counts[present]
     groups = group_of_unit[present]
-    starts = changes(groups).nonzero()[0]  # of the groups among the units that are present
+    starts = change_mask(groups).nonzero()[0]  # of the groups among the units that are present
 
     centre = np.zeros(len(counts))  # of each unit: 0, later the mean of its group
 

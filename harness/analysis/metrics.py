@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from harness.errors import DataInvalid
 from harness.records import METRICS_VERSION, CallTotals, Outcome, Usage
-from harness.store.json_lines import UNREADABLE
+from harness.store.json_lines import DECODE_ERRORS
 
 PASS_RATE = "pass_rate"  # noqa: S105 (not a password)
 """The name of the verdict (pass or fail) where the name of a score is expected."""
@@ -378,6 +378,6 @@ def decode_metrics(text: bytes, path: Path) -> Metrics:
         if version > METRICS_VERSION:
             remedy = "Use the version of the harness that wrote it."
         problem = f"schema version {version}, this harness reads version {METRICS_VERSION}"
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         problem = f"not a run's metrics ({error})"
     raise DataInvalid(f"{path}: {problem}.", remedy)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from harness.analysis.metrics import task_plugin_name
-from harness.config.identity import by_name, free_keys
+from harness.config.identity import changeable_keys, tree_by_name
 from harness.config.run_file import RunFile
 from harness.errors import DataInvalid, HarnessError
 from harness.execution import ExecutionRefused, set_code_permission
@@ -106,10 +106,10 @@ def display_entries(run: RunFile, instances: Iterable[Instance[Any]]) -> dict[st
             display = msgspec.to_builtins(_display_from_task(task, encodings - {""}))
             msgspec.convert(display, RunDisplay)  # checks the types of the task's attributes
         entries[DISPLAY_KEY] = display
-    tree = by_name(run)
+    tree = tree_by_name(run)
     with set_code_permission("refused"):
-        free_without_code = free_keys(tree)
-    if free := [key for key in free_keys(tree) if key not in free_without_code]:
+        free_without_code = changeable_keys(tree)
+    if free := [key for key in changeable_keys(tree) if key not in free_without_code]:
         entries[FREE_KEYS_KEY] = free
     return entries
 

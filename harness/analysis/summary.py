@@ -40,12 +40,12 @@ from harness.declarations import declared_members
 from harness.records import OUTCOMES, CallTotals, Outcome
 from harness.store.aggregates import read_aggregates
 from harness.store.calls import NO_CALLS, RunCalls, read_calls
-from harness.store.columns import NOT_JUDGED, AttemptTable, changes
+from harness.store.columns import NOT_JUDGED, AttemptTable, change_mask
 from harness.store.files import read_file
 from harness.store.index import AttemptIndex, read_attempts
-from harness.store.json_lines import reading
+from harness.store.json_lines import convert_read_errors
 from harness.store.judgements import RegisteredJudge, read_register
-from harness.store.lost_lines import is_unchanged, refuse_changed_settings, warn_of_loss
+from harness.store.lost_lines import check_settings, is_unchanged, warn_of_loss
 from harness.store.run_folder import RunFolder
 
 
@@ -105,10 +105,10 @@ def compute_metrics(
 def _run_facts(folder: RunFolder, attempts: AttemptTable, calls: RunCalls, score: str) -> RunFacts:
     manifest = folder.read_manifest()
     complete, n_planned = folder.progress()
-    n_owed = folder.unfinished()
+    n_owed = folder.count_unfinished()
     if loss := warn_of_loss(folder, attempts):
         complete = False
-        n_owed = max(n_owed or 0, loss.samples)
+        n_owed = max(n_owed or 0, loss.n_samples)
     model_calls = calls.model or calls
     return RunFacts(
         run=folder.name,
@@ -145,7 +145,7 @@ def _add_plugin_fields(
 def default_measure(attempts: AttemptTable) -> str:
     """Return the name of the first numeric score, or "" if there are verdicts or no such score."""
     answers = attempts.take(attempts.outcome == OUTCOMES.index("ok"))
-    if answers.judged.any():  # without refusals, which fail without a check
+    if answers.has_verdict.any():  # without refusals, which fail without a check
         return ""
     for name, values in answers.scores.items():
         if values.dtype.kind == "f" and np.isfinite(values).any():
@@ -174,7 +174,7 @@ def summarise(
     """
     if not judges and default_measure(attempts):  # the only verdicts are on crashes, for example
         attempts = _drop_verdicts(attempts)
-    n_solved = int(changes(attempts.instance[attempts.passed == 1]).sum())
+    n_solved = int(change_mask(attempts.instance[attempts.passed == 1]).sum())
     cost_per_solved_usd = None
     if calls.cost_usd is not None and n_solved:
         cost_per_solved_usd = calls.cost_usd / n_solved
@@ -182,7 +182,7 @@ def summarise(
     labels = attempts.labels() if grouped else []
     return Metrics(
         **asdict(facts),
-        n_instances=int(changes(attempts.instance).sum()),
+        n_instances=int(change_mask(attempts.instance).sum()),
         n_samples=int(attempts.sample_starts().sum()),
         n_attempts=len(attempts),
         n_clusters=int(np.count_nonzero(np.bincount(attempts.cluster))),
@@ -252,7 +252,7 @@ def _group_statistics(
     attempts: AttemptTable, label: str, measure: str, weights: Mapping[str, str]
 ) -> dict[str, Group]:
     groups = Groups.from_labels(attempts.instances, label)
-    present = attempts.instance[changes(attempts.instance)]
+    present = attempts.instance[change_mask(attempts.instance)]
     present = present[groups.group_of_instance[present] >= 0]
     digests = np.zeros(len(groups.names), np.int64)  # of the ids of each group's instances
     np.bitwise_xor.at(
@@ -347,7 +347,7 @@ def _measured_means(statistics: Mapping[str, SampleStatistic]) -> dict[str, Mean
 
 def _pass_k_fields(samples: AttemptTable, groups: Groups) -> list[dict[str, Any]]:
     """Return the fields with pass@k and pass^k for each group, by the group's index."""
-    judged = samples.take(samples.judged & (groups.group_of_instance[samples.instance] >= 0))
+    judged = samples.take(samples.has_verdict & (groups.group_of_instance[samples.instance] >= 0))
     counts = np.bincount(judged.instance).astype(np.int32)
     (instances,) = counts.nonzero()
     drawn = counts[instances]
@@ -378,7 +378,7 @@ def _pass_k_fields(samples: AttemptTable, groups: Groups) -> list[dict[str, Any]
 
 def _round_statistics(attempts: AttemptTable, groups: Groups) -> list[Rounds]:
     """Return the statistics by round for each group, by the group's index."""
-    judged = attempts.take(attempts.judged)
+    judged = attempts.take(attempts.has_verdict)
     follows = ~judged.sample_starts()[1:] & (np.diff(judged.round) == 1)
     change = np.zeros(len(judged), np.int8)
     np.subtract(judged.passed[1:], judged.passed[:-1], out=change[1:], where=follows)
@@ -419,10 +419,10 @@ def read_metrics(folder: RunFolder, manifest: dict[str, Any]) -> Metrics | None:
     Raises:
         HarnessError: If a file of the run is unreadable.
     """
-    refuse_changed_settings(folder.path)
-    n_owed = folder.unfinished(manifest)  # None: the run grows, or was killed
+    check_settings(folder.path)
+    n_owed = folder.count_unfinished(manifest)  # None: the run grows, or was killed
     metrics = None
-    with reading(folder.metrics):
+    with convert_read_errors(folder.metrics):
         if folder.metrics.exists():
             metrics = decode_metrics(read_file(folder.metrics), folder.metrics)
     read_register(folder.path)  # raises an error if a judge is missing in it

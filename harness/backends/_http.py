@@ -19,10 +19,10 @@ from typing_extensions import override
 
 from harness.backends import _responses
 from harness.config.settings import (
-    RECORDED_KEY,
+    HASHED_KEY_PREFIX,
     certificates_error,
     check_network,
-    shown_url,
+    mask_url_keys,
     url_keys,
 )
 from harness.errors import CallError, ConfigError, FatalCallError, RequestRejected, TransientError
@@ -110,7 +110,7 @@ class HttpClient:
         self._concurrency = concurrency
         self._reply_mb = reply_mb
         self.most_bytes = reply_mb * 1e6
-        self._shown = shown_url(self.url)
+        self._shown = mask_url_keys(self.url)
         secrets = (*_secrets(self.headers), *url_keys(self.url))
         self._set_context(_responses.CallContext(self._shown, "", key_variable, key, secrets))
         self._key_header = key_header
@@ -474,7 +474,7 @@ def _checked(url: str) -> str:
             override = f"-o model.base_url=${variable[1]}"
             remedy = f"A run file has no environment variables. On the command line: {override}…"
         raise ConfigError(problem, remedy)
-    if RECORDED_KEY in url:
+    if HASHED_KEY_PREFIX in url:
         problem = "model.base_url was recorded without the key in its path."
         raise ConfigError(problem, "State it again, in the run file or with -o model.base_url=….")
     secret = re.search("key|token|secret|auth|sig|code|pass", parts.query, re.IGNORECASE)

@@ -26,7 +26,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from harness.calls.signals import Ask, Report, Stop, Stopping
-from harness.config.settings import without_secrets
+from harness.config.settings import mask_secrets
 from harness.errors import (
     CallError,
     Crashed,
@@ -40,23 +40,23 @@ from harness.ports import Backend
 from harness.records import NO_ANSWER_IN_TIME, Reply, Request, Usage, replace_surrogates
 from harness.user_code import is_local
 
-FAILED_FIRST = 10  # calls that must fail before any is answered, for the run to end
-HUNG_FIRST = 3  # calls that must hang before any is answered, for the run to end
-LATE_S = 0.1  # if the timer fires more than this many seconds late, the process has been paused
+MIN_FAILED_CALLS = 10  # the run may end once this many calls have failed and none was answered
+MIN_HUNG_CALLS = 3  # the run may end once this many calls have hung and none was answered
+PAUSE_DETECTED_S = 0.1  # a timer that fires later by more seconds shows that the process paused
 GRACE_S = 10.0
 """Seconds that calls get after a pause, to read the replies that arrived during the pause.
 
 If the time limit is shorter, they get as many seconds as the limit.
 """
-PASSES = 10
+TURNS_BEFORE_CANCEL = 10
 """How many turns of the event loop a late task gets before it is cancelled.
 
 In each turn, the loop reads data that has arrived at the sockets.
 """
 
 
-def timed_out(seconds: float) -> CallError:
-    """Return the error of a call to a provider that takes too long. The call is retried."""
+def timeout_error(seconds: float) -> CallError:
+    """Return the error of a provider's call that exceeded its time limit. Circuits retry it."""
     return TransientError(
         f"No complete answer within {seconds:g} s.",
         "Raise limits.timeout_s if the model is slow.",
@@ -65,47 +65,53 @@ def timed_out(seconds: float) -> CallError:
 
 
 @dataclass(eq=False)
-class Timed:
-    """The layer that waits for the backend for at most ``timeout_s`` seconds.
+class TimedCalls:
+    """The layer that limits the time of each call.
 
-    ``hung`` returns the error of a call that takes longer, given the limit.
+    Args:
+        ask: The layer below.
+        timeout_s: The time limit in seconds.
+        timeout_error: Returns the error of a call that exceeds the limit, given the limit.
+        clock: Returns the time in seconds.
     """
 
     ask: Ask
     timeout_s: float
-    hung: Callable[[float], CallError] = timed_out
+    timeout_error: Callable[[float], CallError] = timeout_error
     clock: Callable[[], float] = time.perf_counter
 
     async def __call__(self, request: Request) -> Reply:
-        """Return the backend's reply with the call's latency. A refused prompt counts as a reply.
+        """Send the request, and return the reply with its latency.
+
+        A refused prompt counts as a reply.
 
         Raises:
             CallError: If the call fails, or takes longer than ``timeout_s`` seconds.
         """
-        sent = self.clock()
+        sent_at = self.clock()
         try:
             async with TimeLimit(self.timeout_s):
                 reply = await self.ask(request)
         except TimeoutError:
-            failure = self.hung(self.timeout_s)
-            failure.latency_s = max(self.timeout_s, self.clock() - sent)
+            failure = self.timeout_error(self.timeout_s)
+            failure.latency_s = max(self.timeout_s, self.clock() - sent_at)
             raise failure from None
         except PromptRefused as error:  # an answer, always the same: cached like any other
             reply = Reply(error.message, "content_filter", Usage())
         except CallError as failure:
-            failure.latency_s = self.clock() - sent
+            failure.latency_s = self.clock() - sent_at
             raise
-        latency_s = self.clock() - sent
+        latency_s = self.clock() - sent_at
         if reply.others:
-            others = {
-                n: _finished(joint_reply, latency_s) for n, joint_reply in reply.others.items()
-            }
+            others = {}
+            for sample, joint_reply in reply.others.items():
+                others[sample] = _with_latency(joint_reply, latency_s)
             reply = replace(reply, others=others)
-        return _finished(reply, latency_s)
+        return _with_latency(reply, latency_s)
 
 
-def _finished(reply: Reply, latency_s: float) -> Reply:
-    """Return a reply with its latency, and with text that UTF-8 can encode."""
+def _with_latency(reply: Reply, latency_s: float) -> Reply:
+    """Return the reply with its latency, and with lone surrogates in its text replaced."""
     reasoning = reply.reasoning and replace_surrogates(reply.reasoning)
     return replace(
         reply, text=replace_surrogates(reply.text), reasoning=reasoning, latency_s=latency_s
@@ -113,48 +119,49 @@ def _finished(reply: Reply, latency_s: float) -> Reply:
 
 
 class TimeLimit:
-    """A context manager like `asyncio.timeout` whose time excludes pauses of the process.
+    """An asynchronous context manager like `asyncio.timeout` that does not count process pauses.
 
-    It raises TimeoutError after a number of seconds (None: never), or once `expire` is called. Data
+    It raises TimeoutError after ``seconds`` seconds (None: never), or once `expire` is called. Data
     that has already arrived is read first.
     """
 
-    __slots__ = ("_due", "_passes", "_seconds", "_timeout", "_timer")
+    __slots__ = ("_due_at", "_seconds", "_timeout", "_timer", "_turns_left")
 
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = seconds
-        self._passes = PASSES
+        self._turns_left = TURNS_BEFORE_CANCEL
         self._timeout = asyncio.timeout(None)
         self._timer: asyncio.Handle | None = None
 
     async def __aenter__(self) -> None:
         await self._timeout.__aenter__()
         if self._seconds is not None:
-            self._wait(self._seconds)
+            self._start_timer(self._seconds)
 
     async def __aexit__(self, *error: Any) -> None:
         if self._timer is not None:
             self._timer.cancel()
         await self._timeout.__aexit__(*error)
 
-    def _wait(self, seconds: float) -> None:
+    def _start_timer(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()
-        self._due = loop.time() + seconds
-        self._timer = loop.call_at(self._due, self._check, seconds)
+        self._due_at = loop.time() + seconds
+        self._timer = loop.call_at(self._due_at, self._expire_unless_paused, seconds)
 
-    def _check(self, seconds: float) -> None:
-        if asyncio.get_running_loop().time() - self._due > LATE_S:
-            self._wait(min(seconds, GRACE_S))
+    def _expire_unless_paused(self, seconds: float) -> None:
+        delay_s = asyncio.get_running_loop().time() - self._due_at
+        if delay_s > PAUSE_DETECTED_S:
+            self._start_timer(min(seconds, GRACE_S))
         else:
             self.expire()
 
     def expire(self) -> None:
-        """Cancel the task now, after data that has arrived is read."""
+        """Cancel the task as soon as data that has arrived is read."""
         loop = asyncio.get_running_loop()
         if self._timer is not None:
             self._timer.cancel()
-        if self._passes:
-            self._passes -= 1
+        if self._turns_left:
+            self._turns_left -= 1
             self._timer = loop.call_soon(self.expire)
         elif not self._timeout.expired():
             self._timeout.reschedule(loop.time())
@@ -162,11 +169,11 @@ class TimeLimit:
 
 @dataclass(eq=False)
 class Startup:
-    """The layer that prepares a backend for its first call, such as by starting a local server.
+    """The layer that starts the backend before its first call, for example a local server.
 
-    Calls wait until the backend is ready or the run stops. As loading a large model takes minutes,
-    this layer is above the limiter, below which calls have a time limit. It is below the circuit so
-    that waiting uses up no tries.
+    Calls wait until the backend is ready or the run stops. Loading a large model takes minutes, so
+    this layer is above the limiter and the time limit. It is below the circuit, so that waiting
+    uses up no tries.
     """
 
     ask: Ask
@@ -175,7 +182,7 @@ class Startup:
     status: Report
 
     def __post_init__(self) -> None:
-        self._startup: asyncio.Task[None] | None = None  # which all calls share
+        self._startup: asyncio.Task[None] | None = None  # shared by all calls
         self.stop.on_stop(self._cancel)
 
     async def __call__(self, request: Request) -> Reply:
@@ -210,104 +217,120 @@ class Startup:
 
 @dataclass(eq=False)
 class ModelAnswers:
-    """Whether any call to a model has been answered. Until then, its code may be wrong."""
+    """Whether a model has answered any call. Until then, its code may be wrong."""
 
-    any: bool = False
+    has_any: bool = False
 
 
 @dataclass(eq=False)
-class CodeErrors:
+class BackendCalls:
     """The lowest layer: calls the backend, and turns exceptions in its code into failed calls."""
 
     backend: Backend
-    ends_run: bool = True  # whether the run may end because the first calls fail
-    application: bool = False  # whether the backend is tested: its exceptions are crashes
-    answered: ModelAnswers = field(default_factory=ModelAnswers)
+    may_end_run: bool = True  # whether the run may end because the first calls fail
+    is_application: bool = False  # whether the backend is the system under test: it may crash
+    answers: ModelAnswers = field(default_factory=ModelAnswers)
 
     def __post_init__(self) -> None:
-        self._failed = 0  # calls, including those that hung
-        self._hung = 0
+        self._n_failed = 0  # including calls that hung
+        self._n_hung = 0
         self._in_flight: set[object] = set()
-        # The calls that were in flight when enough had failed to end the run, and still are.
+        # The calls in flight that may still prevent the end of the run (None: too few have failed).
         self._awaited: set[object] | None = None
-        # A user's function, called by its name in messages.
-        self._function = self.backend.function_name
+        self._function_name = self.backend.function_name  # of a user's function, else empty
 
     async def __call__(self, request: Request) -> Reply:
-        """Return the backend's reply.
+        """Call the backend, and return its reply.
 
         Raises:
             CallError: If the call fails (a `Crashed` if the application raises an exception).
-            FatalCallError: If `FAILED_FIRST` calls, and all that were in flight then, have failed
-                (only with ``ends_run``).
+            FatalCallError: If ``may_end_run`` is set and the first `MIN_FAILED_CALLS` calls, and
+                all that were in flight with them, have failed.
         """
         call = object()
         self._in_flight.add(call)
         cause: BaseException | None = None
         try:
             reply: object = self.backend.generate(request)
+            is_async = isawaitable(reply)
             if isawaitable(reply):
                 reply = await reply
                 if isinstance(reply, Reply):
-                    self.answered.any = True
+                    self.answers.has_any = True
                     return reply
-                expected = "text or a Reply" if self._function else "harness.records.Reply"
-                problem = f"returned {reply!r:.60}, not a {expected}."
-            else:
-                problem = f"must be async, but it returned {reply!r:.60}."
+            problem = self._describe_result(reply, is_async=is_async)
             exception = f"returned {type(reply).__name__}"
         except HarnessError:
             raise
         except (Exception, SystemExit, asyncio.CancelledError) as error:
-            if not isinstance(error, Exception) and not (self.application and _ends_itself()):
+            is_crash = isinstance(error, Exception) or (
+                self.is_application and not _is_task_being_cancelled()
+            )
+            if not is_crash:
                 raise
             cause = error
-            exception = type(error).__name__
-            problem = f"raised {exception}"
-            if text := " ".join(without_secrets(str(error)).split())[:200]:
-                problem += f": {text}"
-            if place := _place(error):
-                file, line = place
-                exception += f" at {file}:{line}"
-                problem += f" ({file}, line {line})"
-            problem += "."
+            problem, exception = _describe_exception(error)
         finally:
             self._in_flight.discard(call)
             if self._awaited is not None:
                 self._awaited.discard(call)
-        raise self._failure(problem, exception) from cause
+        raise self._record_failure(problem, exception) from cause
 
-    def hung(self, seconds: float) -> CallError:
-        """Return the failure of a call to the application that took longer than its time limit."""
-        self._hung += 1
+    def timeout_error(self, seconds: float) -> CallError:
+        """Return the error of an application's call that exceeded its time limit (seconds)."""
+        self._n_hung += 1
         problem = f"gave no complete answer within {seconds:g} s (limits.timeout_s)."
-        return self._failure(problem, NO_ANSWER_IN_TIME)
+        return self._record_failure(problem, NO_ANSWER_IN_TIME)
 
-    def _failure(self, problem: str, exception: str) -> CallError:
-        called = self._function or "The backend's generate"
-        problem = f"{called} {problem}"
-        self._failed += 1
-        enough = self._failed >= FAILED_FIRST or self._hung >= HUNG_FIRST
-        if enough and self._awaited is None:
+    def _describe_result(self, result: object, *, is_async: bool) -> str:
+        if not is_async:
+            return f"must be async, but it returned {result!r:.60}."
+        expected = "text or a Reply" if self._function_name else "harness.records.Reply"
+        return f"returned {result!r:.60}, not a {expected}."
+
+    def _record_failure(self, problem: str, exception: str) -> CallError:
+        """Count a failed call, and return its error, which may end the run."""
+        self._n_failed += 1
+        has_failed_often = self._n_failed >= MIN_FAILED_CALLS or self._n_hung >= MIN_HUNG_CALLS
+        if has_failed_often and self._awaited is None:
             self._awaited = set(self._in_flight)
-        failure = Crashed(problem) if self.application else CallError(problem)
-        if self.ends_run and not self.answered.any and enough and not self._awaited:
+        ends_run = self.may_end_run and not self.answers.has_any and has_failed_often
+        caller = self._function_name or "The backend's generate"
+        problem = f"{caller} {problem}"
+        error = Crashed(problem) if self.is_application else CallError(problem)
+        if ends_run and not self._awaited:
             remedy = f"Fix the cause and run again, with {option('fresh')} if the code has changed."
             remedy += " If other prompts may be answered, run again unchanged: a repeat asks all."
-            failure = FatalCallError(f"The first {self._failed} calls failed. {problem}", remedy)
-        failure.billed = True  # the code may have called a provider before it failed
-        failure.exception = exception
-        return failure
+            error = FatalCallError(f"The first {self._n_failed} calls failed. {problem}", remedy)
+        error.billed = True  # the code may have called a provider before it failed
+        error.exception = exception
+        return error
 
 
-def _ends_itself() -> bool:
-    """Return whether code exits or is cancelled by itself, and not because the run ends it."""
+def _is_task_being_cancelled() -> bool:
+    """Return whether the run cancels the current task. If not, its code has ended it."""
     task = asyncio.current_task()
-    return task is not None and not task.cancelling()
+    return task is None or bool(task.cancelling())
 
 
-def _place(error: BaseException) -> tuple[str, int | None] | None:
-    """Return the file and line in which an exception was raised, if possible in the user's code."""
+def _describe_exception(error: BaseException) -> tuple[str, str]:
+    """Describe an exception in the user's code: for a message, and as recorded with the attempt."""
+    exception = type(error).__name__
+    problem = f"raised {exception}"
+    if text := " ".join(mask_secrets(str(error)).split())[:200]:
+        problem += f": {text}"
+    if location := _error_location(error):
+        file, line = location
+        exception += f" at {file}:{line}"
+        problem += f" ({file}, line {line})"
+    return f"{problem}.", exception
+
+
+def _error_location(error: BaseException) -> tuple[str, int | None] | None:
+    """Return the file name and line that raised an exception, in the user's code if possible.
+
+    None means that the traceback is empty.
+    """
     frames = traceback.extract_tb(error.__traceback__)[1:]
     frames = [frame for frame in frames if is_local(frame.filename)] or frames
     return (Path(frames[-1].filename).name, frames[-1].lineno) if frames else None

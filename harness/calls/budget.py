@@ -33,10 +33,10 @@ MAYBE_BILLED: frozenset[FailureKind] = frozenset(
 """Kinds of failure after which the provider may still have processed the call, and may bill it."""
 
 MESSAGE_TOKENS = 32  # upper bound on the tokens that a chat template adds to a message
-FORMS = frozenset({"functions", "response_format", "tools"})  # extra parameters
+FORM_PARAMETERS = frozenset({"functions", "response_format", "tools"})  # extra parameters
 FORM_TOKENS = 600  # upper bound on the tokens that a provider adds to tools or a schema
-ROUNDING = 1e-9  # tolerance in US dollars: sums of prices are not exact
-WAITING = "waiting for calls in flight, which may cost less than is reserved for them"
+ROUNDING_USD = 1e-9  # tolerance in US dollars: sums of prices are not exact
+WAITING_STATUS = "waiting for calls in flight, which may cost less than is reserved for them"
 
 
 class Need(NamedTuple):
@@ -44,11 +44,11 @@ class Need(NamedTuple):
 
     spent: float
     reserved: float  # `spent`, and the calls in flight
-    first: float  # `reserved`, and the next waiting call
-    all: float  # `reserved`, and all waiting calls
+    with_next: float  # `reserved`, and the next waiting call
+    with_all: float  # `reserved`, and all waiting calls
 
 
-class Spent(NamedTuple):
+class PastSpending(NamedTuple):
     """The amounts spent from a shared budget before a session (US dollars)."""
 
     by_run: float  # by earlier sessions of the session's run
@@ -67,10 +67,10 @@ class SharedBudget(ABC):
 
     granted: float
     need: Callable[[], Need]
-    answered: Callable[[float], None]
+    on_answer: Callable[[float], None]
 
     @abstractmethod
-    async def join(self) -> Spent:
+    async def join(self) -> PastSpending:
         """Take over the spending of the run's earlier sessions, and return all past spending."""
 
     @abstractmethod
@@ -78,7 +78,7 @@ class SharedBudget(ABC):
         """Start to exchange amounts with the other runs. ``report`` receives what prevents it."""
 
     @abstractmethod
-    def asked(self) -> bool:
+    def request_more(self) -> bool:
         """Return whether the amount that the run needs may be granted, and ask for it if so."""
 
     @abstractmethod
@@ -86,7 +86,7 @@ class SharedBudget(ABC):
         """Give back what the run was granted but has not used."""
 
 
-Record = Callable[[float, float], Awaitable[None]]
+SaveReservations = Callable[[float, float], Awaitable[None]]
 """Saves to disk what a session has reserved.
 
 Takes two amounts in US dollars: the change in the reservations since the last record, and an upper
@@ -114,23 +114,23 @@ class Budget:
     def __init__(
         self,
         usd: float,
-        spent: float,
+        spent_usd: float,
         stop: Stop,
         *,
-        unsure: float = 0.0,
-        shared: float = 0.0,
-        record: Record | None = None,
-        sharing: SharedBudget | None = None,
+        unsure_usd: float = 0.0,
+        spent_by_others: float = 0.0,
+        save: SaveReservations | None = None,
+        shared_budget: SharedBudget | None = None,
         status: Report = lambda _: None,
     ) -> None:
         self.usd = usd
-        self.spent = spent
-        self.unsure = unsure
-        self.wanted = 0.0
+        self.spent_usd = spent_usd
+        self.unsure_usd = unsure_usd
+        self.unmet_usd = 0.0
         self.broken: BudgetBroken | None = None
-        self._shared = shared
-        self._record = record
-        self._sharing = sharing
+        self._shared = spent_by_others
+        self._record = save
+        self._sharing = shared_budget
         self._status = status
         self._reserved = 0.0
         self._held: dict[str, float] = {}
@@ -144,25 +144,25 @@ class Budget:
         self._waiting: deque[tuple[float, asyncio.Future[None]]] = deque()
         self._in_flight: set[TimeLimit] = set()
         stop.on_stop(self._dismiss)
-        if sharing is not None:
-            sharing.need = self._need
-            sharing.answered = self._answered
+        if shared_budget is not None:
+            shared_budget.need = self._need
+            shared_budget.on_answer = self._answered
 
     @property
-    def ended(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether a call that did not fit into the budget has stopped the run."""
-        return self.wanted > 0
+        return self.unmet_usd > 0
 
-    def hold(self, key: str, max_usd: float) -> None:
+    def reserve_batched(self, key: str, max_usd: float) -> None:
         """Reserve the maximum cost of a call in a batch, even if it does not fit."""
         self._held_usd += max_usd - self._held.get(key, 0.0)
         self._held[key] = max_usd
 
-    def held(self, key: str) -> float:
+    def batched_reservation(self, key: str) -> float:
         """Return the amount reserved for a call in a batch (0 if none is)."""
         return self._held.get(key, 0.0)
 
-    def release(self, key: str, cost: float = 0.0, *, unsure: bool = False) -> None:
+    def settle_batched(self, key: str, cost: float = 0.0, *, unsure: bool = False) -> None:
         """Replace a batched call's reservation, if any, with the call's cost."""
         if (max_usd := self._held.pop(key, None)) is not None:
             self._held_usd = self._held_usd - max_usd if self._held else 0.0
@@ -187,7 +187,7 @@ class Budget:
             await self._turn(max_usd)
         if key:  # at once, so that the sum of both stays the same
             self._reserved -= max_usd
-            self.hold(key, max_usd)
+            self.reserve_batched(key, max_usd)
         try:
             while (record := self._record) and not self._is_recorded():
                 if self._recording is None or self._recording.done():
@@ -197,7 +197,7 @@ class Budget:
                 raise Stopping
         except BaseException:
             if key:
-                self.release(key)
+                self.settle_batched(key)
             else:
                 self.settle(max_usd, 0.0)
             raise
@@ -207,7 +207,7 @@ class Budget:
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append((max_usd, turn))
         if len(self._waiting) == 1 and self._sharing is None:
-            self._status(WAITING)
+            self._status(WAITING_STATUS)
         self._serve()
         try:
             await turn
@@ -217,17 +217,17 @@ class Budget:
             raise
 
     def _is_recorded(self) -> bool:
-        return max(self._reserved - self._recorded, self._own - self._most) <= ROUNDING
+        return max(self._reserved - self._recorded, self._own - self._most) <= ROUNDING_USD
 
     @property
     def _own(self) -> float:
         """An upper bound on the run's cost so far, over all its sessions (US dollars)."""
         # Failed calls release what they reserved, which may leave a remainder slightly below 0.
-        return max(0.0, self.spent - self._shared + self._reserved + self._held_usd)
+        return max(0.0, self.spent_usd - self._shared + self._reserved + self._held_usd)
 
-    async def _raise(self, record: Record) -> None:
+    async def _raise(self, record: SaveReservations) -> None:
         """Record higher reservations on disk: more than needed, so that few later calls wait."""
-        reserved = max(self._reserved, min(1.2 * self._reserved, self.usd - self.spent))
+        reserved = max(self._reserved, min(1.2 * self._reserved, self.usd - self.spent_usd))
         more = max(0.0, reserved - self._recorded)
         max_usd = min(self._own + max(self._reserved, self.usd / 20), self.usd - self._shared)
         max_usd = max(self._most, self._own, max_usd)  # other calls use the old value meanwhile
@@ -239,7 +239,7 @@ class Budget:
         """Release the unused part of the session's recorded reservations."""
         if self._record is not None and self._recording is not None:
             await asyncio.wait([self._recording])
-            left = self._reserved if self._reserved > ROUNDING else 0.0
+            left = self._reserved if self._reserved > ROUNDING_USD else 0.0
             await self._record(left - self._recorded, self._own)
 
     def settle(self, max_usd: float, cost: float, *, unsure: bool = False) -> None:
@@ -248,30 +248,30 @@ class Budget:
         ``unsure`` says that the cost is a maximum which the provider may not have billed.
         """
         self._reserved -= max_usd
-        self.spent += cost
+        self.spent_usd += cost
         if unsure:
-            self.unsure += cost
+            self.unsure_usd += cost
         self._serve()
 
     def _fits(self, max_usd: float) -> bool:
         cap = self.usd if self._sharing is None else self._sharing.granted + self._shared
-        return self.spent + self._reserved + self._held_usd + max_usd <= cap + ROUNDING
+        return self.spent_usd + self._reserved + self._held_usd + max_usd <= cap + ROUNDING_USD
 
     def _need(self) -> Need:
         waiting = [max_usd for max_usd, turn in self._waiting if not turn.done()]
         return Need(
-            spent=max(0.0, self.spent - self._shared),
+            spent=max(0.0, self.spent_usd - self._shared),
             reserved=self._own,
-            first=self._own + sum(waiting[:1]),
-            all=self._own + sum(waiting),
+            with_next=self._own + sum(waiting[:1]),
+            with_all=self._own + sum(waiting),
         )
 
     def _answered(self, by_others: float) -> None:
-        self.spent += by_others - self._shared
+        self.spent_usd += by_others - self._shared
         self._shared = by_others
         self._serve()
         if self._waiting:
-            self._status(WAITING)
+            self._status(WAITING_STATUS)
 
     def _serve(self) -> None:
         while self._waiting:
@@ -282,19 +282,19 @@ class Budget:
                 self._waiting.popleft()
                 self._reserved += max_usd
                 turn.set_result(None)
-            elif self._sharing is not None and self._sharing.asked():
+            elif self._sharing is not None and self._sharing.request_more():
                 return  # the answer serves again
-            elif self._reserved + self._held_usd > ROUNDING:
+            elif self._reserved + self._held_usd > ROUNDING_USD:
                 return  # a call in flight may cost less than it has reserved
             else:
-                self.wanted = max_usd
+                self.unmet_usd = max_usd
                 self._stop.request()
                 return
         self._status("")
 
     @contextlib.asynccontextmanager
-    async def in_flight(self) -> AsyncIterator[None]:
-        """Let `break_off` cancel the call that is made in the ``with`` block.
+    async def cancellable(self) -> AsyncIterator[None]:
+        """Let `abort` cancel the call that is made in the ``with`` block.
 
         Raises:
             TimeoutError: If the call is cancelled in this way.
@@ -307,7 +307,7 @@ class Budget:
         finally:
             self._in_flight.discard(limit)
 
-    def break_off(self, problem: BudgetBroken) -> None:
+    def abort(self, problem: BudgetBroken) -> None:
         """Stop the run because a call has cost more than its maximum: cancel the other calls."""
         if self.broken is None:
             self.broken = problem
@@ -323,7 +323,7 @@ class Budget:
 
 
 @dataclass(eq=False)
-class Budgeted:
+class BudgetedCalls:
     """The layer that makes a model's calls under a budget. Amounts are in US dollars.
 
     ``most`` returns the maximum cost of a call, given its maximum input and output tokens.
@@ -334,7 +334,7 @@ class Budgeted:
     ask: Ask
     budget: Budget
     _: KW_ONLY
-    most: Callable[[int, int], float]
+    max_cost: Callable[[int, int], float]
     cost_of: Callable[[Reply], float | None]
     charge: Callable[[float], asyncio.Future[None]]
 
@@ -346,11 +346,11 @@ class Budgeted:
         Raises:
             Stopping: If the maximum cost can never fit, or the run is stopping.
         """
-        per_sample = self.most(*bounds(request))
+        per_sample = self.max_cost(*token_bounds(request))
         max_usd = per_sample * (1 + len(request.others))
         await self.budget.reserve(max_usd)
         try:
-            async with self.budget.in_flight():
+            async with self.budget.cancellable():
                 reply = await self.ask(request)
             if lacking := len(request.others) - len(reply.others):
                 self.budget.settle(per_sample * lacking, 0.0)
@@ -376,12 +376,12 @@ class Budgeted:
         """Return a reply's cost, or the maximum if unknown. Stop the run if the cost is higher."""
         usage = plausible_usage(reply)
         cost = self.cost_of(reply)
-        read, written = bounds(request)
-        max_usd = self.most(read, written)
+        read, written = token_bounds(request)
+        max_usd = self.max_cost(read, written)
         if cost is None:
             return max_usd
-        if usage is not None and cost > max_usd + ROUNDING:
-            self.budget.break_off(
+        if usage is not None and cost > max_usd + ROUNDING_USD:
+            self.budget.abort(
                 BudgetBroken(
                     f"The provider counts {usage.input_tokens:,} input and "
                     f"{usage.output_tokens:,} output tokens for a call of at most "
@@ -394,7 +394,7 @@ class Budgeted:
 
     def settle(self, request: Request, reply: Reply) -> None:
         """Replace the reservation of an answered call with its cost."""
-        max_usd = self.most(*bounds(request))
+        max_usd = self.max_cost(*token_bounds(request))
         cost = self.cost(request, reply)
         self.budget.settle(max_usd, cost, unsure=self.cost_of(reply) is None)
 
@@ -418,7 +418,7 @@ def reply_cost(reply: Reply, price: Price | None) -> float | None:
     return None if usage is None or tier_price is None else tier_price.cost(usage)
 
 
-def bounds(request: Request) -> tuple[int, int]:
+def token_bounds(request: Request) -> tuple[int, int]:
     """Return upper bounds on a request's input and output tokens.
 
     The input bound counts one token per byte of UTF-8, since no tokeniser uses more. The output
@@ -434,7 +434,7 @@ def bounds(request: Request) -> tuple[int, int]:
     constraint = request.decoding.constraint
     form = constraint.specified_fields() if isinstance(constraint, DecodingConstraint) else {}
     read += sum(len(msgspec.json.encode(fields)) for fields in (extra, form) if fields)
-    if form or extra.keys() & FORMS:
+    if form or extra.keys() & FORM_PARAMETERS:
         read += FORM_TOKENS
     stated = [request.decoding.max_tokens, *map(extra.get, ("max_tokens", "max_completion_tokens"))]
     written = max((n for n in stated if isinstance(n, int)), default=None)

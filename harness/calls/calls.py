@@ -1,7 +1,8 @@
-"""Pays for each call only once: finds its reply in the cache or in flight, or has it made.
+"""The layers that make sure that each call is paid for only once.
 
-`CachedCalls` is near the top of the call stack. `ClaimedCalls`, further down, claims a call just
-before it is sent, so that several processes pay for it only once.
+`CachedCalls`, near the top of the call stack, looks a reply up in the cache and among the calls in
+flight. `ClaimedCalls`, further down, claims a call just before it is sent, so that several
+processes pay for it only once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from harness.calls.backend_layers import ModelAnswers
-from harness.calls.budget import Budgeted
+from harness.calls.budget import BudgetedCalls
 from harness.calls.reply_cache import Payment, ReplyCache, StoreBusy
 from harness.calls.signals import Ask, NotSent
 from harness.errors import CallError, StoreFailed
@@ -26,12 +27,16 @@ from harness.records import Call, Reply, Request, budget_account
 Calls = Callable[[Request], Awaitable[Call]]
 """A complete call stack: takes a worker's request, and returns the call with its reply."""
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.2  # between checks whether another process has paid
+MIN_POLL_S = 0.05  # shortest time between checks whether another process has paid
+MAX_POLL_S = 0.2  # longest time between these checks
 NOTICE_S = 5.0  # seconds that a call waits for another process before the user is notified
 
 
 class PaidElsewhere(NotSent):
-    """Another process has paid for this call, or is still paying for it (``reply`` is None)."""
+    """The call is not sent because another process pays for it.
+
+    ``reply`` is the paid reply, or None while the other process is still waiting for it.
+    """
 
     def __init__(self, reply: Reply | None = None) -> None:
         self.reply = reply
@@ -45,48 +50,61 @@ class Postponed(NotSent):
 class ClaimedCalls:
     """The layer that claims each call, so that several processes pay for it only once.
 
-    The layers above make calls wait for limits before they are claimed here. A process that is
+    Calls wait for limits in the layers above, before they are claimed here. A process that is
     suspended or waits for its limits therefore blocks others only on calls that it has sent.
+
+    Args:
+        ask: The layer below.
+        replies: The cache, which also manages the claims.
+        key: Returns the key of a request (`key_function`).
+        sleep: Waits for a number of seconds.
+        is_postponed: Returns whether another layer makes the call with a key later.
     """
 
     ask: Ask
     replies: ReplyCache
-    key: Callable[..., str]  # `call_key` of the backend
+    key: Callable[..., str]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     is_postponed: Callable[[str], bool] = lambda key: False
 
     def __post_init__(self) -> None:
-        self._held: set[str] = set()
+        self._claimed: set[str] = set()
         self._waiting_long: set[str] = set()
 
     async def __call__(self, request: Request) -> Reply:
         """Claim a call, send it and return its reply.
 
-        Other samples of the request that cannot be claimed are left out.
+        The request's other samples that cannot be claimed are not requested.
 
         Raises:
             PaidElsewhere: If another process has claimed the call or already saved its reply.
             Postponed: If another layer makes the call later.
         """
-        await self._take(self.key(request))
+        await self._claim_unpaid(self.key(request))
         if request.others:
-            others = []
-            for number in request.others:
-                key = self.key(replace(request, sample=number, others=()))
+            claimed_samples = []
+            for sample in request.others:
+                key = self.key(replace(request, sample=sample, others=()))
                 try:
-                    await self._take(key)
-                    others.append(number)
+                    await self._claim_unpaid(key)
+                    claimed_samples.append(sample)
                 except (PaidElsewhere, Postponed):
                     self.release(key)
-            request = replace(request, others=tuple(others))
+            request = replace(request, others=tuple(claimed_samples))
         return await self.ask(request)
 
-    async def _take(self, key: str) -> None:
-        if key in self._held:  # a retry
+    async def _claim_unpaid(self, key: str) -> None:
+        """Claim a call that is about to be sent.
+
+        Raises:
+            PaidElsewhere: If another process has claimed the call or already saved its reply.
+            Postponed: If another layer makes the call later.
+        """
+        if key in self._claimed:  # a retry
             return
         if not self.replies.claim(key):
             raise PaidElsewhere
-        self._held.add(key)
+        self._claimed.add(key)
         if self.is_postponed(key):
             self.release(key)
             raise Postponed
@@ -98,17 +116,18 @@ class ClaimedCalls:
         if (reply := await self.replies.find(key, self.sleep)) is not None:
             raise PaidElsewhere(reply)
 
-    def hand_over(self, key: str) -> None:
-        """Keep a call's claim until the commit of its reply, which releases the claim."""
-        self._held.discard(key)
+    def keep_until_commit(self, key: str) -> None:
+        """Leave a call claimed until its reply is committed, which releases the claim."""
+        self._claimed.discard(key)
 
     def release(self, key: str) -> None:
         """Release the claim on a call, if this layer holds one."""
-        if key in self._held:
-            self._held.remove(key)
+        if key in self._claimed:
+            self._claimed.remove(key)
             self.replies.release(key)
 
-    async def _claim(self, key: str) -> bool:
+    async def _can_claim(self, key: str) -> bool:
+        """Claim a call on all machines, and return whether this succeeded."""
         if not self.replies.claim(key):
             return False
         try:
@@ -121,15 +140,19 @@ class ClaimedCalls:
             self.replies.release(key)
         return claimed
 
-    async def wait(self, key: str) -> Reply | None:
-        """Wait until no other process is paying for a call. Return the saved reply, or None."""
+    async def wait_for_reply(self, key: str) -> Reply | None:
+        """Wait until no other process is paying for a call.
+
+        Returns:
+            The saved reply, or None if the other process has got none.
+        """
         waited = 0.0
-        pause = FIRST_PAUSE_S
+        pause = MIN_POLL_S
         try:
-            while not await self._claim(key):
+            while not await self._can_claim(key):
                 await self.sleep(pause)
                 waited += pause
-                pause = min(1.5 * pause, LONGEST_PAUSE_S)
+                pause = min(1.5 * pause, MAX_POLL_S)
                 if waited >= NOTICE_S:
                     if not self._waiting_long:
                         self.replies.notify(
@@ -146,43 +169,49 @@ class ClaimedCalls:
                     self.replies.notify("")
 
 
-class Unused:
+class UnusedReplies:
     """The replies that a run has paid for, but not yet used for an attempt.
 
-    They remain from an earlier session that was killed, or a batch delivered them early.
+    An earlier session was killed before it used them, or a batch delivered them early.
 
     Args:
         replies: The cache.
-        runs: Ids of the run and of those that were merged into it.
-        used: Returns the keys of the replies that earlier sessions have used. None if this is
-            unknown: all replies of earlier sessions then count as used.
+        run_ids: Ids of the run and of those that were merged into it.
+        load_used_keys: Returns the keys of the replies that earlier sessions have used. None: all
+            replies of earlier sessions count as used.
     """
 
     def __init__(
         self,
         replies: ReplyCache,
-        runs: Collection[str],
-        used: Callable[[], set[str]] | None = None,
+        run_ids: Collection[str],
+        load_used_keys: Callable[[], set[str]] | None = None,
     ) -> None:
         self._replies = replies
-        self._runs = runs
-        self._read = used or set
-        self._since = time.time() if used is None else 0.0
+        self._run_ids = run_ids
+        self._load_used_keys = load_used_keys or set
+        self._since = time.time() if load_used_keys is None else 0.0
 
     @cached_property
-    def _used(self) -> set[str]:
-        return self._read()
+    def _used_keys(self) -> set[str]:
+        return self._load_used_keys()
 
-    def take(self, key: str) -> bool:
-        """Return whether the run has paid for a reply but not used it, and mark it as used."""
-        if key in self._used or not self._replies.was_paid(key, self._runs, self._since):
+    def use_if_unused(self, key: str) -> bool:
+        """Mark a reply as used if the run has paid for it, and not used it yet.
+
+        Returns:
+            Whether this was so.
+        """
+        if key in self._used_keys:
             return False
-        self._used.add(key)
+        if not self._replies.was_paid(key, self._run_ids, self._since):
+            return False
+        self._used_keys.add(key)
         return True
 
-    def use(self, key: str) -> None:
+    def mark_used(self, key: str) -> None:
         """Mark a newly paid reply as used."""
-        self._used.add(key)
+        self._used_keys.add(key)
 
 
 class ReplyUnsaved(StoreFailed):
@@ -198,30 +227,30 @@ class CachedCalls:
     """The top layer for backends whose replies are cached, including local models.
 
     Args:
-        ask: The layers below the cache, down to the claim and the backend.
-        claim: The claim layer among these layers.
+        ask: The layers below the cache, down to the backend.
+        claims: The layer among these that claims calls.
         backend: The backend's name, recorded with each reply.
-        cost: Returns a reply's cost in US dollars, or None if unknown, to record with the reply.
-        run: Id of the run, recorded with each reply as its payer.
+        cost_of: Returns a reply's cost in US dollars to record with it, or None if unknown.
+        run_id: Id of the run, recorded with each reply as its payer.
         unused: The replies that the run has paid for, but not used. None if it has none.
-        budgeted: The budget layer among these layers, or None without a budget.
-        answered: Learns of replies from the cache: code that has answered is not wrong.
+        budgeted: The layer among these that keeps the budget, or None without a budget.
+        answers: Records that the model has answered, also if the reply comes from the cache.
         on_cached: Called with each request whose reply comes from the cache.
-        merged_keys: Return the keys that a request had in the runs which were merged into this one,
-            if replies are not shared between runs.
+        merged_key_functions: Functions that return a request's key in a run that was merged into
+            this one, if replies are not shared between runs.
     """
 
     ask: Ask
-    claim: ClaimedCalls
+    claims: ClaimedCalls
     _: KW_ONLY
     backend: str
-    cost: Callable[[Reply], float | None]
-    run: str = ""
-    unused: Unused | None = None
-    budgeted: Budgeted | None = None
-    answered: ModelAnswers = field(default_factory=ModelAnswers)
+    cost_of: Callable[[Reply], float | None]
+    run_id: str = ""
+    unused: UnusedReplies | None = None
+    budgeted: BudgetedCalls | None = None
+    answers: ModelAnswers = field(default_factory=ModelAnswers)
     on_cached: Callable[[Request], None] = lambda _: None
-    merged_keys: Sequence[Callable[..., str]] = ()
+    merged_key_functions: Sequence[Callable[..., str]] = ()
 
     async def __call__(self, request: Request) -> Call:
         """Return the call. Its reply may come from the cache or an identical call in flight.
@@ -231,33 +260,19 @@ class CachedCalls:
             Stopping: If the run stops before the call is made.
             CallError: If the call fails.
         """
-        replies = self.claim.replies
-        key = self.claim.key(request)
-        in_flight = replies.in_flight
-        while (same := in_flight.get(key)) is not None:
-            try:
-                call = await asyncio.shield(same)
-            except asyncio.CancelledError:
-                here = asyncio.current_task()
-                if same.cancelled() and not (here and here.cancelling()):
-                    continue  # the other call was cancelled, not this one: take over
-                raise
-            except CallError as failure:
-                shared_failure = copy(failure)
-                shared_failure.latency_s = None  # it counts for the attempt that made the call
-                raise shared_failure from None
-            return Call(call.id, call.reply, True, call.started_at, call.ended_at)
+        key = self.claims.key(request)
+        in_flight = self.claims.replies.in_flight
+        while (identical_call := in_flight.get(key)) is not None:
+            shared_call = await _join(identical_call)
+            if shared_call is not None:
+                return shared_call
         with contextlib.suppress(StoreBusy):  # it is looked up again once the call is claimed
-            if (reply := replies.get(key)) is not None:
-                return self._cached(key, request, reply)
-            for key_of_shard in self.merged_keys:
-                shard_key = key_of_shard(request)
-                if (reply := replies.get(shard_key)) is not None:
-                    return self._cached(shard_key, request, reply)
+            if (cached_call := self._find_cached(key, request)) is not None:
+                return cached_call
         shared: asyncio.Future[Call] = asyncio.get_running_loop().create_future()
         in_flight[key] = shared
         try:
-            call = await self._made(key, request)
+            call = await self._make_call(key, request)
             shared.set_result(call)
             return call
         except asyncio.CancelledError:
@@ -270,49 +285,57 @@ class CachedCalls:
         finally:
             del in_flight[key]
 
-    def _cached(self, key: str, request: Request, reply: Reply) -> Call:
-        now = time.time()
-        self.answered.any = True
-        self.on_cached(request)
-        return Call(key, reply, not (self.unused and self.unused.take(key)), now, now)
+    def _find_cached(self, key: str, request: Request) -> Call | None:
+        replies = self.claims.replies
+        if (reply := replies.get(key)) is not None:
+            return self._cached_call(key, request, reply)
+        for merged_key_of in self.merged_key_functions:
+            merged_key = merged_key_of(request)
+            if (reply := replies.get(merged_key)) is not None:
+                return self._cached_call(merged_key, request, reply)
+        return None
 
-    async def _made(self, key: str, request: Request) -> Call:
-        """Make a call and save its reply, unless another process has paid for it meanwhile."""
-        replies = self.claim.replies
+    def _cached_call(self, key: str, request: Request, reply: Reply) -> Call:
+        now = time.time()
+        self.answers.has_any = True
+        self.on_cached(request)
+        was_cached = self.unused is None or not self.unused.use_if_unused(key)
+        return Call(key, reply, was_cached, now, now)
+
+    async def _make_call(self, key: str, request: Request) -> Call:
+        """Make a call and save its reply, unless another process pays for it meanwhile."""
+        payment: Payment | None = None
         saving: asyncio.Future[None] | None = None
         try:
-            if replies.shared is not None:
-                saved = await replies.shared.fetch(key)
+            shared_cache = self.claims.replies.shared
+            if shared_cache is not None:
+                saved = await shared_cache.fetch(key)
                 if saved is not None:
-                    return self._cached(key, request, saved)
+                    return self._cached_call(key, request, saved)
             started = time.time()
-            while True:
-                try:
-                    reply = await self.ask(request)
-                    break
-                except PaidElsewhere as paid:
-                    saved = paid.reply or await self.claim.wait(key)
-                if saved is not None:
-                    return self._cached(key, request, saved)
-            reply = replace(reply, cost_usd=self.cost(reply))
-            payment = None
+            reply, is_saved = await self._ask_or_wait(key, request)
+            if is_saved:
+                return self._cached_call(key, request, reply)
+            reply = replace(reply, cost_usd=self.cost_of(reply))
             if self.budgeted is not None and not reply.batch:  # batches record their payments
-                payment = Payment(budget_account(self.run), self.budgeted.cost(request, reply))
+                payment = Payment(budget_account(self.run_id), self.budgeted.cost(request, reply))
             if reply.is_answer:
                 call = Call(key, reply, False, started, time.time())
-                saving = replies.put(key, reply, self.backend, request.model, payment, self.run)
-                self.claim.hand_over(key)
+                saving = self.claims.replies.put(
+                    key, reply, self.backend, request.model, payment, self.run_id
+                )
+                self.claims.keep_until_commit(key)
                 if self.unused is not None:
-                    self.unused.use(key)
+                    self.unused.mark_used(key)
         finally:
-            self.claim.release(key)
+            self.claims.release(key)
         if saving is None:
             # An empty reply is never cached, because an outage may be the cause. An identical call
             # is paid for again, so each has a separate id.
-            own_key = self.claim.key(request, by_instance=True)
-            call = Call(own_key, reply, False, started, time.time())
+            unique_key = self.claims.key(request, by_instance=True)
+            call = Call(unique_key, reply, False, started, time.time())
             if payment is not None:
-                saving = replies.charge(bytes.fromhex(own_key), payment)
+                saving = self.claims.replies.charge(bytes.fromhex(unique_key), payment)
         try:
             if saving is not None:
                 if (budgeted := self.budgeted) is not None:
@@ -321,6 +344,39 @@ class CachedCalls:
         except StoreFailed as error:
             raise ReplyUnsaved(error, call) from None
         return call
+
+    async def _ask_or_wait(self, key: str, request: Request) -> tuple[Reply, bool]:
+        """Return a call's reply, and whether another process has paid for and saved it."""
+        saved: Reply | None = None
+        while saved is None:
+            try:
+                return await self.ask(request), False
+            except PaidElsewhere as paid:
+                saved = paid.reply or await self.claims.wait_for_reply(key)
+        return saved, True
+
+
+async def _join(identical_call: asyncio.Future[Call]) -> Call | None:
+    """Wait for an identical call in flight, and return a call that shares its reply.
+
+    Returns:
+        None if the identical call was cancelled, so that this one must be made.
+
+    Raises:
+        CallError: If the identical call fails.
+    """
+    try:
+        call = await asyncio.shield(identical_call)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if identical_call.cancelled() and not (task and task.cancelling()):
+            return None
+        raise
+    except CallError as error:
+        shared_error = copy(error)
+        shared_error.latency_s = None  # it counts for the attempt that made the call
+        raise shared_error from None
+    return Call(call.id, call.reply, True, call.started_at, call.ended_at)
 
 
 @dataclass(eq=False)
@@ -331,7 +387,7 @@ class UncachedCalls:
     key: Callable[[Request], str]
 
     async def __call__(self, request: Request) -> Call:
-        """Return the reply as a `Call`."""
+        """Send the request, and return the call with its reply."""
         started = time.time()
         reply = await self.ask(request)
         return Call(self.key(request), reply, False, started, time.time())

@@ -35,20 +35,20 @@ from harness.errors import (
 )
 from harness.records import Message, Reply, Request
 
-FAILURES_IN_A_ROW = 10  # over all calls; they open the circuit
-RETRYING_S = 1800.0  # a call's last try starts within this many seconds of its first failure
-LONGEST_BACKOFF_S = 60.0  # after a failed try of a call, unless the provider asks for more
-FIRST_CONTACT_S = 3.0  # limit if the provider never responded: a wrong address fails quickly
-LONGEST_STEP_S = 30.0  # between calls during an outage, unless the provider asks for more
-FIRST_STEP_S = 0.5  # of both kinds of pauses
-GROWTH = 2.0  # of both, from one pause to the next
-NEVER_REACHED: frozenset[FailureKind] = frozenset({"unreachable", "malformed"})
+MAX_FAILURES_IN_A_ROW = 10  # so many failures, over all calls, open the circuit
+MAX_RETRYING_S = 1800.0  # a call's last try starts within this many seconds of its first failure
+MAX_BACKOFF_S = 60.0  # longest wait after a failed try, unless the provider asks for more
+MAX_FIRST_CONTACT_S = 3.0  # an outage ends the run after this time if the provider never responded
+MAX_STEP_S = 30.0  # longest wait between calls in an outage, unless the provider asks for more
+MIN_STEP_S = 0.5  # first wait of both kinds
+STEP_GROWTH = 2.0  # factor from one wait to the next, of both kinds
+UNREACHED_KINDS: frozenset[FailureKind] = frozenset({"unreachable", "malformed"})
 """Failures that a wrong address may cause. They do not prove that the provider was reached."""
-DENIED_PROMPTS = 3  # if none was ever answered, the run ends once this many are denied
-CONTROL = "Reply with OK."
+MAX_DENIED_PROMPTS = 3  # the run ends once this many prompts are denied, if none was ever answered
+CONTROL_PROMPT = "Reply with OK."
 
 
-def control_of(request: Request) -> Request:
+def control_request(request: Request) -> Request:
     """Return a request that any working provider of the model answers, whatever the prompt.
 
     Its number is random, so that a gateway cannot answer it from a cache.
@@ -56,28 +56,29 @@ def control_of(request: Request) -> Request:
     answers = [Message("assistant", " OK")] if request.loglikelihoods else []
     return replace(
         request,
-        messages=(Message("user", f"{CONTROL} ({random.getrandbits(32)})"), *answers),
+        messages=(Message("user", f"{CONTROL_PROMPT} ({random.getrandbits(32)})"), *answers),
         decoding=with_fields(request.decoding, constraint=None),
         window=0,
         others=(),
     )
 
 
-def second_control_of(answered: Request) -> Request:
+def second_control_request(answered: Request) -> Request:
     """Return a request like one that was answered, with a random number at its end."""
-    *messages, last = answered.messages
-    last = replace(last, content=f"{last.content} ({random.getrandbits(32)})")
-    return replace(answered, messages=(*messages, last), others=())
+    *earlier_messages, last_message = answered.messages
+    content = f"{last_message.content} ({random.getrandbits(32)})"
+    messages = (*earlier_messages, replace(last_message, content=content))
+    return replace(answered, messages=messages, others=())
 
 
 @dataclass(eq=False)
 class _Streak:
     """The failures, over all calls, since the last success."""
 
-    failures: int = 0
-    error: CallError | None = None  # the last one
-    outage: bool = False  # whether the control has failed, too: they count for no call
-    denied: set[tuple[Message, ...]] = field(default_factory=set)  # the prompts
+    n_failures: int = 0
+    last_error: CallError | None = None
+    is_outage: bool = False  # whether the control call has failed, too: no failure uses up a try
+    denied_prompts: set[tuple[Message, ...]] = field(default_factory=set)
 
 
 class _Failure(NamedTuple):
@@ -85,77 +86,86 @@ class _Failure(NamedTuple):
 
     error: AccessDenied | TransientError
     streak: _Streak
-    at: float
+    failed_at: float  # seconds on the circuit's clock
 
     @property
-    def counts(self) -> bool:
+    def may_be_its_fault(self) -> bool:
         """Whether the call itself may be at fault."""
-        return not (self.streak.outage or self.error.shared)
+        return not (self.streak.is_outage or self.error.shared)
 
 
-def _tries(counted: list[_Failure]) -> list[_Failure]:
-    """Return the failures that use up a call's tries.
+def _used_tries(failures: list[_Failure]) -> list[_Failure]:
+    """Return those of a call's failures that use up one of its tries.
 
-    Calls of other programs that use up what the provider accepts at once are not the call's fault.
+    If calls of other programs use up what the provider accepts at once, the call is not at fault.
     """
-    return [failure for failure in counted if failure.error.kind != "crowded"]
+    return [f for f in failures if f.may_be_its_fault and f.error.kind != "crowded"]
 
 
 @dataclass(eq=False)
 class _Outage:
     """An open circuit. Waiting calls take turns in the order in which they arrived."""
 
-    began: float
+    started_at: float  # seconds on the circuit's clock
     streak: _Streak
-    error: CallError  # the last one of the control, or of a call whose turn it was
-    step: float = 0.0  # until the next call
-    denied: bool = False  # whether the last two calls were
-    passed: set[int] = field(default_factory=set)  # ids of denied requests that were not sent again
+    last_error: CallError  # of the control call, or of a call whose turn it was
+    step_s: float = 0.0  # seconds until the next call
+    is_denied: bool = False  # whether access was denied to the last two calls
+    skipped: set[int] = field(default_factory=set)  # ids of denied requests that are not sent again
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     pause: asyncio.Future[None] | None = None
 
 
 @dataclass(eq=False)
 class Circuit:
-    """The layer that retries failed calls, and holds all calls while the provider is down.
+    """The layer that retries failed calls, and stops all calls while the provider is down.
 
     A call that fails backs off exponentially with full jitter (Brooker, "Exponential Backoff And
-    Jitter", AWS, 2015). It is given up after ``tries`` tries that count, or one if it is denied,
-    and only once another call has succeeded since.
+    Jitter", AWS, 2015). It fails for good once it has used up its tries (or one try, if access is
+    denied) and another call has succeeded since.
 
-    While the circuit is open, it passes one request at a time to ``opened`` and to the layers
-    below. Until the circuit calls ``restored``, these must raise `CircuitOpen` in all other waiting
-    calls.
+    While the circuit is open, it sends one request at a time, for which it first calls
+    ``on_probe``. Until it calls ``on_restored``, the layers below must raise `CircuitOpen` in all
+    other waiting calls.
 
-    Attributes:
+    Args:
+        ask: The layers below.
         control: Sends a control call, which is no call of the run.
-        earlier: Returns a request that was answered in an earlier session, or None.
-        program: Whether the backend is a program with no server, which may hang.
+        max_tries: Maximum number of tries per call.
+        outage_s: Seconds without a success after which the run ends.
+        max_retrying_s: A call is not retried after this many seconds.
+        sleep: Waits for a number of seconds.
+        status: Receives a message while the circuit is open.
+        find_earlier: Returns a request that was answered in an earlier session, or None.
+        on_probe: Called with the next request that may be sent while the circuit is open.
+        on_restored: Called when the circuit closes.
+        clock: Returns the time in seconds.
+        is_program: Whether the backend is a program without a server, which may hang.
     """
 
     ask: Ask
     control: Ask
     _: KW_ONLY
-    tries: int
+    max_tries: int
     outage_s: float
-    total_s: float = RETRYING_S
+    max_retrying_s: float = MAX_RETRYING_S
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     status: Report = lambda _: None
-    earlier: Callable[[], Request | None] = lambda: None
-    opened: Callable[[Request], None] = lambda _: None
-    restored: Callable[[], None] = lambda: None
+    find_earlier: Callable[[], Request | None] = lambda: None
+    on_probe: Callable[[Request], None] = lambda _: None
+    on_restored: Callable[[], None] = lambda: None
     clock: Callable[[], float] = time.monotonic
-    program: bool = False
+    is_program: bool = False
 
     def __post_init__(self) -> None:
-        self._reached = False  # whether the provider has ever responded
-        self._sent = 0  # calls in the layers below
+        self._was_reached = False  # whether the provider has ever responded
+        self._n_sent = 0  # calls in the layers below
         self._streak = _Streak()
         self._outage: _Outage | None = None  # while the circuit is open
-        self._given_up: FatalCallError | None = None
-        self._answered: Request | None = None  # the last request of the run that was answered
+        self._final_error: FatalCallError | None = None  # once the run is given up
+        self._last_answered: Request | None = None  # by the provider, of the run's requests
         self._control_fails = False  # although other calls are answered
-        self._changed = asyncio.Event()  # of `_streak`, `_outage`, or of `_sent` to 0
+        self._changed = asyncio.Event()  # set if `_streak` or `_outage` changes, or no call is sent
 
     async def __call__(self, request: Request) -> Reply:
         """Send the request until it is answered, and return the reply.
@@ -168,24 +178,24 @@ class Circuit:
         failures: list[_Failure] = []
         retry_at = 0.0
         while True:
-            if self._given_up is not None:
-                raise self._given_up
-            last = self._last_try(failures) if failures else None
+            if self._final_error is not None:
+                raise self._final_error
+            last = self._last_failure(failures) if failures else None
             if self._outage is not None:
-                reply = await self._outlast(self._outage, request)
+                reply = await self._probe(self._outage, request)
                 if reply is not None:
                     return reply
             elif last is not None and last.streak is not self._streak:  # another call has succeeded
-                denied = isinstance(last.error, AccessDenied)
-                raise CallError(last.error.message) if denied else last.error
-            elif last is not None or self._is_doubtful(failures):
-                if self._sent:
+                is_denied = isinstance(last.error, AccessDenied)
+                raise CallError(last.error.message) if is_denied else last.error
+            elif last is not None or self._may_be_in_outage(failures):
+                if self._n_sent:
                     await self._changed.wait()
                 else:
                     self._open(request, failures[-1].error)
-            elif (wait := retry_at - self.clock()) > 0:
+            elif (wait_s := retry_at - self.clock()) > 0:
                 retry_at = 0.0
-                await self.sleep(wait)
+                await self.sleep(wait_s)
             else:
                 try:
                     return await self._send(request)
@@ -194,184 +204,180 @@ class Circuit:
                 except (AccessDenied, TransientError) as error:
                     now = self.clock()
                     failures.append(_Failure(error, self._streak, now))
-                    longest = min(GROWTH ** len(failures) * FIRST_STEP_S / 2, LONGEST_BACKOFF_S)
-                    retry_at = now + random.uniform(0, longest) + (error.retry_after or 0.0)
+                    retry_at = now + _backoff_s(len(failures)) + (error.retry_after or 0.0)
 
-    def _last_try(self, failures: list[_Failure]) -> _Failure | None:
-        """Return the failure after which a call is given up, or None if it is to be retried."""
+    def _last_failure(self, failures: list[_Failure]) -> _Failure | None:
+        """Return the failure after which a call is not retried, or None if it is to be retried."""
         # A gateway may reject all calls for a while because of this one: LiteLLM's proxy does for
         # some seconds after a 404. It then fails after every such outage.
-        outages = {
-            failure.streak: failure
-            for failure in failures
-            if failure.streak.outage
-            and failure.streak is not self._streak
-            and not failure.error.shared
-        }
-        ended = list(outages.values())
-        denied = [failure for failure in ended if isinstance(failure.error, AccessDenied)]
+        by_outage: dict[_Streak, _Failure] = {}
+        for failure in failures:
+            has_ended = failure.streak.is_outage and failure.streak is not self._streak
+            if has_ended and not failure.error.shared:
+                by_outage[failure.streak] = failure
+        in_outages = list(by_outage.values())
+        denied = [failure for failure in in_outages if isinstance(failure.error, AccessDenied)]
         if len(denied) > 1:
             return denied[-1]
-        if len(ended) > self.tries:
-            return ended[-1]
-        counted = [failure for failure in failures if failure.counts]
-        if not counted:
+        if len(in_outages) > self.max_tries:
+            return in_outages[-1]
+        faults = [failure for failure in failures if failure.may_be_its_fault]
+        if not faults:
             return None
-        last = counted[-1]
-        late = self.clock() - counted[0].at > self.total_s
-        used_up = late or len(_tries(counted)) >= self.tries
-        return last if used_up or isinstance(last.error, AccessDenied) else None
+        last = faults[-1]
+        is_late = self.clock() - faults[0].failed_at > self.max_retrying_s
+        has_tries = not is_late and len(_used_tries(failures)) < self.max_tries
+        return None if has_tries and not isinstance(last.error, AccessDenied) else last
 
-    def _is_doubtful(self, failures: list[_Failure]) -> bool:
+    def _may_be_in_outage(self, failures: list[_Failure]) -> bool:
         """Return whether a call has one try left, and no call has succeeded since its first one.
 
-        Otherwise, an outage too short for `FAILURES_IN_A_ROW` could use up the call's tries.
+        Otherwise, an outage too short for `MAX_FAILURES_IN_A_ROW` could use up the call's tries.
         """
-        tries = _tries([failure for failure in failures if failure.counts])
-        return 0 < len(tries) == self.tries - 1 and tries[0].streak is self._streak
+        tries = _used_tries(failures)
+        return 0 < len(tries) == self.max_tries - 1 and tries[0].streak is self._streak
 
-    def learn(self, request: Request) -> None:
+    def remember_answered(self, request: Request) -> None:
         """Remember a request that was answered, such as one whose reply is in the cache."""
-        self._answered = request
+        self._last_answered = request
 
     async def _send(self, request: Request, *, control: bool = False) -> Reply:
-        self._sent += 1
+        self._n_sent += 1
         try:
             reply = await (self.control if control else self.ask)(request)
         except (AccessDenied, TransientError) as error:
             if isinstance(error, AccessDenied) and not (control or error.shared):
-                self._streak.denied.add(request.messages)
-            self._fail(request, error)
+                self._streak.denied_prompts.add(request.messages)
+            self._record_failure(request, error)
             raise
         except CallError:  # the provider has processed the call
-            self._succeed()
+            self._record_success()
             raise
         finally:
-            self._sent -= 1
-            if not self._sent and self._streak.failures:
-                self._notify()
-        self._succeed()
+            self._n_sent -= 1
+            if not self._n_sent and self._streak.n_failures:
+                self._notify_changed()
+        self._record_success()
         if not control:
-            self.learn(request)
+            self.remember_answered(request)
         return reply
 
-    def _succeed(self) -> None:
-        self._reached = True
-        if self._streak.failures:
+    def _record_success(self) -> None:
+        self._was_reached = True
+        if self._streak.n_failures:
             self._streak = _Streak()
             self._close()
 
-    def _fail(self, request: Request, error: AccessDenied | TransientError) -> None:
+    def _record_failure(self, request: Request, error: AccessDenied | TransientError) -> None:
         streak = self._streak
-        if error is not streak.error:  # several calls may fail together, with the same error
-            streak.error = error
-            streak.failures += 1
-        first = isinstance(error, AccessDenied) and not self._reached
-        if (first or streak.failures >= FAILURES_IN_A_ROW) and self._outage is None:
+        if error is not streak.last_error:  # several calls may fail together, with the same error
+            streak.last_error = error
+            streak.n_failures += 1
+        is_denied_first = isinstance(error, AccessDenied) and not self._was_reached
+        is_long = streak.n_failures >= MAX_FAILURES_IN_A_ROW
+        if (is_denied_first or is_long) and self._outage is None:
             self._open(request, error)
-        hangs = self.program and error.kind == "timed_out"
-        self._reached = self._reached or not (hangs or error.kind in NEVER_REACHED)
+        hangs = self.is_program and error.kind == "timed_out"
+        if not hangs and error.kind not in UNREACHED_KINDS:
+            self._was_reached = True
 
     def _open(self, request: Request, error: CallError) -> None:
         self._outage = _Outage(self.clock(), self._streak, error)
-        self.opened(request)
-        self._notify()
+        self.on_probe(request)
+        self._notify_changed()
 
-    def answered(self) -> Request | None:
+    def answered_request(self) -> Request | None:
         """Return a request of the run that was answered, in this session or before, or None."""
-        if self._answered is None:
-            self._answered = self.earlier()
-        return self._answered
+        if self._last_answered is None:
+            self._last_answered = self.find_earlier()
+        return self._last_answered
 
-    def _controls(self, request: Request) -> list[Request]:
-        """Return the requests, one or two, that show whether the provider works.
-
-        It does if any of them succeeds.
-        """
-        answered = self.answered()
+    def _control_requests(self, request: Request) -> list[Request]:
+        """Return one or two control requests. The provider works if one of them succeeds."""
+        answered = self.answered_request()
         if answered is None:
-            return [control_of(request)]
-        second = second_control_of(answered)
-        if self._control_fails or self._streak.outage:
+            return [control_request(request)]
+        second = second_control_request(answered)
+        if self._control_fails or self._streak.is_outage:
             return [second]
-        return [control_of(request), second]
+        return [control_request(request), second]
 
-    async def _outlast(self, outage: _Outage, request: Request) -> Reply | None:
-        """When it is the request's turn, send the controls and, if they fail, the request.
+    async def _probe(self, outage: _Outage, request: Request) -> Reply | None:
+        """When it is the request's turn, send the control requests and, if they fail, the request.
 
         Returns:
             The reply to the request, or None if the request must be sent again.
         """
         async with outage.turn:
-            controls = [] if outage.denied else self._controls(request)
-            for control in controls:
-                second = control is not controls[0]
-                if not await self._is_due(outage, control, at_once=second):
-                    return None
-                try:
-                    await self._send(control, control=True)
-                except (AccessDenied, TransientError) as error:
-                    outage.denied = _are_denied(outage.error, error)
-                    outage.error = error
-                    continue
-                except FatalCallError:
-                    raise
-                except CallError:
-                    return None
-                self._control_fails = self._control_fails or second
+            if not outage.is_denied and not await self._do_controls_fail(outage, request):
                 return None
-            outage.streak.outage = True
-            if outage.denied and await self._is_denied(outage, request):
+            outage.streak.is_outage = True
+            if outage.is_denied and await self._must_skip(outage, request):
                 return None
-            if not await self._is_due(outage, request, at_once=outage.denied):
+            if not await self._wait_for_step(outage, request, at_once=outage.is_denied):
                 return None
             try:
                 return await self._send(request)
             except (AccessDenied, TransientError) as error:
-                outage.denied = _are_denied(outage.error, error)
-                outage.error = error
-                if outage.denied:
-                    await self._is_denied(outage, request)
+                self._record_outage_error(outage, error)
+                if outage.is_denied:
+                    await self._must_skip(outage, request)
         return None
 
-    async def _is_denied(self, outage: _Outage, request: Request) -> bool:
-        """Return whether a request is denied, so that another one must be sent.
-
-        The run is given up if this is true of all requests. As long as none was ever answered, a
-        gateway may deny the control and some prompts, but not all.
-        """
-        if self._answered is None:
-            while self._sent and self._outage is outage:  # one of them may be answered
-                await self._changed.wait()
-            few = len(outage.streak.denied) < DENIED_PROMPTS
-            if few and id(request) not in outage.passed:
-                if request.messages not in outage.streak.denied:
-                    return False
-                outage.passed.add(id(request))
-                return True
-        if isinstance(outage.error, FatalCallError):
-            self._give_up(outage, outage.error)
+    async def _do_controls_fail(self, outage: _Outage, request: Request) -> bool:
+        """Send control requests, and return whether all of them failed."""
+        controls = self._control_requests(request)
+        for control in controls:
+            is_second = control is not controls[0]
+            if not await self._wait_for_step(outage, control, at_once=is_second):
+                return False
+            try:
+                await self._send(control, control=True)
+            except (AccessDenied, TransientError) as error:
+                self._record_outage_error(outage, error)
+                continue
+            except FatalCallError:
+                raise
+            except CallError:
+                return False
+            self._control_fails = self._control_fails or is_second
+            return False
         return True
 
-    async def _is_due(self, outage: _Outage, request: Request, *, at_once: bool = False) -> bool:
-        """Wait for the next step, and return whether the circuit is still open for the request.
+    def _record_outage_error(self, outage: _Outage, error: CallError) -> None:
+        outage.is_denied = all(isinstance(e, AccessDenied) for e in (outage.last_error, error))
+        outage.last_error = error
 
-        The last step is shorter than the others, so that it ends with the time for the outage.
+    async def _must_skip(self, outage: _Outage, request: Request) -> bool:
+        """Return whether a request is not sent now, because access to the provider is denied.
+
+        If it is denied to all requests, end the run. As long as no request was ever answered, a
+        gateway may deny the control request and some prompts, but not all.
         """
-        wait = 0.0
-        if not at_once:
-            elapsed = self.clock() - outage.began
-            left = (self.outage_s if self._reached else FIRST_CONTACT_S) - elapsed
-            requested = (outage.step and outage.error.retry_after) or 0.0
-            if outage.step and (left <= 0 or requested > left):
-                self._give_up(outage, _down(outage.error, elapsed, requested))
-            wait = min(max(outage.step, requested), left)
+        if self._last_answered is None:
+            while self._n_sent and self._outage is outage:  # one of them may be answered
+                await self._changed.wait()
+            denied_prompts = outage.streak.denied_prompts
+            if len(denied_prompts) < MAX_DENIED_PROMPTS and id(request) not in outage.skipped:
+                if request.messages not in denied_prompts:
+                    return False
+                outage.skipped.add(id(request))
+                return True
+        if isinstance(outage.last_error, FatalCallError):
+            self._give_up(outage, outage.last_error)
+        return True
+
+    async def _wait_for_step(
+        self, outage: _Outage, request: Request, *, at_once: bool = False
+    ) -> bool:
+        """Wait until the next request may be sent, and return whether the circuit is still open."""
+        wait_s = 0.0 if at_once else self._step_wait_s(outage)
         if self._outage is not outage:
             return False
-        if wait:
-            then = time.strftime("%H:%M:%S", time.localtime(time.time() + wait))
-            self.status(f"paused until {then}: {outage.error.message}")
-        outage.pause = asyncio.ensure_future(self.sleep(wait))
+        if wait_s:
+            end = time.strftime("%H:%M:%S", time.localtime(time.time() + wait_s))
+            self.status(f"paused until {end}: {outage.last_error.message}")
+        outage.pause = asyncio.ensure_future(self.sleep(wait_s))
         try:
             await asyncio.wait({outage.pause})
         finally:
@@ -381,13 +387,26 @@ class Circuit:
         if self._outage is not outage:
             return False
         if not at_once:
-            outage.step = min(max(FIRST_STEP_S, GROWTH * outage.step), LONGEST_STEP_S)
-        self.opened(request)
+            outage.step_s = min(max(MIN_STEP_S, STEP_GROWTH * outage.step_s), MAX_STEP_S)
+        self.on_probe(request)
         return True
+
+    def _step_wait_s(self, outage: _Outage) -> float:
+        """Return the seconds until the next request of an outage, or end the run if it is too long.
+
+        The last step is shorter than the others, so that it ends with the time for the outage.
+        """
+        elapsed_s = self.clock() - outage.started_at
+        max_outage_s = self.outage_s if self._was_reached else MAX_FIRST_CONTACT_S
+        remaining_s = max_outage_s - elapsed_s
+        requested_s = (outage.step_s and outage.last_error.retry_after) or 0.0
+        if outage.step_s and (remaining_s <= 0 or requested_s > remaining_s):
+            self._give_up(outage, _outage_error(outage.last_error, elapsed_s, requested_s))
+        return min(max(outage.step_s, requested_s), remaining_s)
 
     def _give_up(self, outage: _Outage, error: FatalCallError) -> None:
         if self._outage is outage:
-            self._given_up = error
+            self._final_error = error
             self._close()
 
     def _close(self) -> None:
@@ -397,24 +416,26 @@ class Circuit:
             if outage.pause is not None:
                 outage.pause.cancel()
             self.status("")
-            self.restored()
-        self._notify()
+            self.on_restored()
+        self._notify_changed()
 
-    def _notify(self) -> None:
+    def _notify_changed(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
 
-def _are_denied(*errors: CallError) -> bool:
-    return all(isinstance(error, AccessDenied) for error in errors)
+def _backoff_s(n_failures: int) -> float:
+    longest_s = min(STEP_GROWTH**n_failures * MIN_STEP_S / 2, MAX_BACKOFF_S)
+    return random.uniform(0, longest_s)
 
 
-def _down(error: CallError, elapsed: float, wait: float) -> FatalCallError:
-    problem = f"All calls have failed for {elapsed:.0f} s"
+def _outage_error(error: CallError, elapsed_s: float, wait_s: float) -> FatalCallError:
+    """Return the error that ends a run after an outage, given the outage's last error."""
+    problem = f"All calls have failed for {elapsed_s:.0f} s"
     if error.kind == "rate_limited":
-        problem = f"The provider has accepted no call for {elapsed:.0f} s"
+        problem = f"The provider has accepted no call for {elapsed_s:.0f} s"
         if error.retry_after:
-            problem += f", and asks to wait {wait:.0f} s more"
+            problem += f", and asks to wait {wait_s:.0f} s more"
     return FatalCallError(
         f"{problem}. Last error: {error.message}",
         f"{error.remedy} All answers so far are saved: run again once calls succeed; "
@@ -423,7 +444,7 @@ def _down(error: CallError, elapsed: float, wait: float) -> FatalCallError:
 
 
 NOTICE_S = 5.0  # longest wait that is not reported
-SHORTEST_S = 30.0  # a wait up to this is always accepted
+ALWAYS_ACCEPTED_S = 30.0  # a provider may always ask for a wait of up to this many seconds
 
 
 @dataclass(eq=False)
@@ -432,24 +453,25 @@ class RetryWaits:
 
     Args:
         ask: The layer below.
-        longest_s: The longest wait in seconds, if it is more than `SHORTEST_S`. If a provider asks
-            for more, it denies access: the call is not retried.
-        wait: Waits for a number of seconds.
-        status: Receives what is waited for, and until when.
-        paused: Called with the Unix time at which a long wait ends.
+        max_wait_s: The longest accepted wait in seconds, if above `ALWAYS_ACCEPTED_S`. If a
+            provider asks for more, the call counts as denied and is not retried.
+        pause: Waits for a number of seconds.
+        status: Receives the cause and the end of a long wait.
+        on_long_wait: Called with the Unix time at which a long wait ends.
+        clock: Returns the Unix time.
     """
 
     ask: Ask
     _: KW_ONLY
-    longest_s: float
-    wait: Callable[[float], Awaitable[None]] = asyncio.sleep
+    max_wait_s: float
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     status: Report = lambda _: None
-    paused: Callable[[float], None] = lambda _: None
+    on_long_wait: Callable[[float], None] = lambda _: None
     clock: Callable[[], float] = time.time
 
     def __post_init__(self) -> None:
         self._errors = WeakKeyDictionary[asyncio.Task[object], TransientError]()
-        """The last failure of each task, until the task waits."""
+        """The last failure of a task's call, until the task waits."""
         self._reported_until = 0.0
 
     async def __call__(self, request: Request) -> Reply:
@@ -463,9 +485,8 @@ class RetryWaits:
             return await self.ask(request)
         except TransientError as error:
             seconds = error.retry_after or 0.0
-            if seconds > max(self.longest_s, SHORTEST_S):
-                then = format_time_after(seconds)
-                problem = f"{error.message} It asks to wait until {then}."
+            if seconds > max(self.max_wait_s, ALWAYS_ACCEPTED_S):
+                problem = f"{error.message} It asks to wait until {format_time_after(seconds)}."
                 denied = AccessDenied(
                     problem, "Run again then; limits.outage_s is the longest wait in seconds."
                 )
@@ -476,15 +497,15 @@ class RetryWaits:
             raise
 
     async def sleep(self, seconds: float) -> None:
-        """Wait before the next try. If a call of this task has failed, report a long wait."""
+        """Wait for a number of seconds before the next try, and report a long wait."""
         task = asyncio.current_task()
         error = self._errors.pop(task, None) if task is not None else None
         ends = self.clock() + seconds
         if seconds > NOTICE_S:
-            self.paused(ends)
+            self.on_long_wait(ends)
         if error is not None and seconds > NOTICE_S and ends > self._reported_until + NOTICE_S:
             self._reported_until = ends
             self.status(f"waiting until {format_time_after(seconds)} to retry: {error.message}")
-        await self.wait(seconds)
+        await self.pause(seconds)
         if ends == self._reported_until:
             self.status("")

@@ -19,115 +19,131 @@ from pathlib import Path
 if sys.platform != "win32":
     import fcntl
 
-SHARDS = 16  # number of lock files: the kernel searches all locks of a file
+LOCK_FILES = 16  # index of lock files: several, as the kernel searches all locks of a file
 
-DIGITS = 14
+OFFSET_DIGITS = 14
 """Number of final hex digits of a key that determine its byte's offset (offsets have 63 bits).
 
 If two keys collide, one call merely waits for the other.
 """
 
-IN_USE = 1 << 60  # offset of a byte that every process using the database locks
+IN_USE_OFFSET = 1 << 60  # of a byte that every process which uses the database locks
 
 
 class Claims:
-    """This process's claims. ``trouble`` is the reason why others cannot see them, or None."""
+    """This process's claims on calls.
+
+    Attributes:
+        folder: The folder of the lock files.
+        users: How many caches of this process use the claims.
+        unsupported: Why other processes cannot see the claims, or None if they can.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.users = 0
-        self.trouble: str | None = None
+        self.unsupported: str | None = None
         self._guard = threading.Lock()
-        self._taken: set[int] = set()
-        self._files: list[int] = []
+        self._claimed_offsets: set[int] = set()
+        self._descriptors: list[int] = []  # of the lock files
         if sys.platform == "win32":
-            self.trouble = "not on this system"
+            self.unsupported = "not on this system"
             return
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            for number in range(SHARDS):
-                self._files.append(os.open(_file(folder, number), os.O_RDWR | os.O_CREAT, 0o666))
-            fcntl.lockf(self._files[0], fcntl.LOCK_SH | fcntl.LOCK_NB, 1, IN_USE + 1)  # supported?
+            for index in range(LOCK_FILES):
+                path = _lock_file(folder, index)
+                self._descriptors.append(os.open(path, os.O_RDWR | os.O_CREAT, 0o666))
+            # Fails if the file system does not support locks.
+            fcntl.lockf(self._descriptors[0], fcntl.LOCK_SH | fcntl.LOCK_NB, 1, IN_USE_OFFSET + 1)
         except OSError as error:
             self._close_files()
-            self.trouble = error.strerror or str(error)
+            self.unsupported = error.strerror or str(error)
 
     def take(self, key: str) -> bool:
-        """Claim a call by its key. Return False if any process has claimed it, even this one."""
-        place = int(key[-DIGITS:], 16)
+        """Claim the call with a key. Return False if any process, even this one, has claimed it."""
+        offset = _offset(key)
         with self._guard:
-            if place in self._taken or not self._lock(place, exclusive=True):
+            if offset in self._claimed_offsets or not self._lock(offset, exclusive=True):
                 return False
-            self._taken.add(place)
+            self._claimed_offsets.add(offset)
             return True
 
     def release(self, key: str) -> None:
-        """Release the claim on a call, given the call's key."""
-        place = int(key[-DIGITS:], 16)
+        """Release the claim on the call with a key."""
+        offset = _offset(key)
         with self._guard:
-            self._taken.discard(place)
-            if self._files:
+            self._claimed_offsets.discard(offset)
+            if self._descriptors:
                 with contextlib.suppress(OSError):
-                    fcntl.lockf(self._files[place % SHARDS], fcntl.LOCK_UN, 1, place)
+                    fcntl.lockf(self._descriptors[offset % LOCK_FILES], fcntl.LOCK_UN, 1, offset)
 
-    def use(self) -> None:
+    def register_user(self) -> None:
         """Register this process as a user, so that no other process replaces the database."""
-        self._lock(IN_USE, exclusive=False)
+        self._lock(IN_USE_OFFSET, exclusive=False)
 
-    def alone(self) -> bool:
-        """Return whether the database has only this user. If so, lock it until `use`."""
-        return self.users == 1 and self._lock(IN_USE, exclusive=True)
+    def lock_if_only_user(self) -> bool:
+        """Lock the database until `register_user` if it has no other user.
 
-    def _lock(self, place: int, *, exclusive: bool) -> bool:
+        Returns:
+            Whether the database is locked.
+        """
+        return self.users == 1 and self._lock(IN_USE_OFFSET, exclusive=True)
+
+    def _lock(self, offset: int, *, exclusive: bool) -> bool:
         """Lock the byte at an offset. Return False if another process holds the lock.
 
         If the system does not support locks, return True: the call is then made, but another
         process may pay for it too.
         """
-        if self._files:
+        if self._descriptors:
             kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
             try:
-                fcntl.lockf(self._files[place % SHARDS], kind | fcntl.LOCK_NB, 1, place)
+                fcntl.lockf(self._descriptors[offset % LOCK_FILES], kind | fcntl.LOCK_NB, 1, offset)
             except OSError as error:
                 return error.errno not in (errno.EAGAIN, errno.EACCES)
         return True
 
     def close(self) -> None:
-        """Unregister a user of the claims. When the last user leaves, close the files."""
-        with _opening:
+        """End the caller's use of the claims. The last user closes the files."""
+        with _open_guard:
             self.users -= 1
             if not self.users:
-                del _open[self.folder]
+                del _open_claims[self.folder]
                 self._close_files()
 
     def _close_files(self) -> None:
-        while self._files:
-            os.close(self._files.pop())
+        while self._descriptors:
+            os.close(self._descriptors.pop())
 
 
-_open: dict[Path, Claims] = {}
-_opening = threading.Lock()
+_open_claims: dict[Path, Claims] = {}
+_open_guard = threading.Lock()
 
 
-def _file(folder: Path, number: int) -> Path:
-    return folder / f"{number:x}"
+def _offset(key: str) -> int:
+    return int(key[-OFFSET_DIGITS:], 16)
+
+
+def _lock_file(folder: Path, index: int) -> Path:
+    return folder / f"{index:x}"
 
 
 def lacks_files(folder: Path) -> bool:
-    """Return whether a folder lacks lock files, so that other processes' claims are not seen.
+    """Return whether lock files were deleted, so that the claims of other processes are not seen.
 
     Processes that have opened the files before they were deleted still see each other's claims.
     """
-    if sys.platform == "win32" or folder.resolve() in _open:
+    if sys.platform == "win32" or folder.resolve() in _open_claims:
         return False
-    return not all(_file(folder, number).exists() for number in range(SHARDS))
+    return not all(_lock_file(folder, index).exists() for index in range(LOCK_FILES))
 
 
 def open_claims(folder: Path) -> Claims:
-    """Return this process's claims in a folder. The caller must close them."""
+    """Open this process's claims in a folder. The caller must `close` them."""
     folder = folder.resolve()
-    with _opening:
-        claims = _open.get(folder) or Claims(folder)
-        _open[folder] = claims
+    with _open_guard:
+        claims = _open_claims.get(folder) or Claims(folder)
+        _open_claims[folder] = claims
         claims.users += 1
         return claims

@@ -20,32 +20,40 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from harness.calls.rate_limits import LOCKED_S, Queue, RateLimits, Reservation, Used
+from harness.calls.rate_limits import (
+    LOCK_RETRY_S,
+    RateLimits,
+    Reservation,
+    UnreportedUse,
+    WaitingCalls,
+)
 from harness.calls.signals import Ask, CircuitOpen, Load, NotSent, Report, Stop, Stopping
 from harness.errors import CallError, FailureKind
 from harness.records import Reply, Request, Usage
 
-START = 16  # initial number of calls in flight
-UNREFUSED_S = 1.0  # seconds between increases of a fully used limit, if no call is pushed back
-ROOM_S = 0.25  # seconds between checks whether there is room for waiting calls
-TOLERATED = 0.2  # maximum share (0 to 1) of pushed-back calls for which the limit is not lowered
-FEWEST = 10  # minimum number of ended calls after which the limit may be lowered
-FIRST_SEARCH = 4  # rounds of answers until one more call is tried than were accepted at once
-LONGEST_SEARCH = 256
+INITIAL_LIMIT = 16  # initial number of calls in flight
+RAISE_INTERVAL_S = 1.0  # seconds between increases of a fully used limit, if no call is pushed back
+CAPACITY_POLL_S = 0.25  # seconds between checks whether there is room for waiting calls
+MAX_PUSHED_BACK_SHARE = (
+    0.2  # maximum share (0 to 1) of pushed-back calls for which the limit is not lowered
+)
+MIN_ROUND_CALLS = 10  # minimum number of ended calls after which the limit may be lowered
+MIN_SEARCH_ROUNDS = 4  # rounds of answers until one more call is tried than were accepted at once
+MAX_SEARCH_ROUNDS = 256
 NOTICE_S = 5.0  # seconds without admitting any call before the user is notified
 
 PUSHED_BACK: frozenset[FailureKind] = frozenset(
     {"rate_limited", "overloaded", "timed_out", "interrupted"}
 )
 """Failures that indicate an overloaded provider."""
-NOT_WORKED_ON: frozenset[FailureKind] = frozenset({"rate_limited", "crowded", "unreachable"})
+UNPROCESSED: frozenset[FailureKind] = frozenset({"rate_limited", "crowded", "unreachable"})
 """Failures of calls that the provider did not accept or never saw, and that used no tokens."""
 
 
 class AdaptiveLimit:
     """An adaptive limit on the calls in flight, initially ``start`` and never above ``ceiling``."""
 
-    def __init__(self, ceiling: int, start: int = START) -> None:
+    def __init__(self, ceiling: int, start: int = INITIAL_LIMIT) -> None:
         self._most = ceiling
         self._start = start
         self.restart()
@@ -60,11 +68,11 @@ class AdaptiveLimit:
         self._begin_round()
 
     @property
-    def now(self) -> int:
+    def current(self) -> int:
         """The current limit on the calls in flight."""
         return int(self._limit)
 
-    def ended(
+    def record_end(
         self, sent: float, now: float, *, pushed_back: bool = False, full: bool = False
     ) -> None:
         """Adjust the limit after a call has ended.
@@ -91,13 +99,13 @@ class AdaptiveLimit:
         if self._seen < self._round:
             return
         share = self._pushed_back / self._seen
-        if share > TOLERATED:
+        if share > MAX_PUSHED_BACK_SHARE:
             self._limit = max(1.0, self._limit * (1 - share / 2))
             self._doubling = False
             self._lowered_at = now
         self._begin_round()
 
-    def crowded(self, sent: float, now: float, accepted: int) -> None:
+    def record_crowding(self, sent: float, now: float, accepted: int) -> None:
         """Lower the limit after the provider has rejected one more call than it accepts at once.
 
         Args:
@@ -110,13 +118,13 @@ class AdaptiveLimit:
         if sent >= self._lowered_at:  # a search has failed
             self._lowered_at = now
             self._answers = 0
-            self._search = min(4 * self._search, LONGEST_SEARCH) or FIRST_SEARCH
+            self._search = min(4 * self._search, MAX_SEARCH_ROUNDS) or MIN_SEARCH_ROUNDS
             self._begin_round()
 
-    def unrefused(self) -> None:
+    def grow(self) -> None:
         """Raise the limit by half, unless it was lowered or a call of this round was pushed back.
 
-        Call this after calls have waited for `UNREFUSED_S` seconds at the full limit.
+        Call this after calls have waited for `RAISE_INTERVAL_S` seconds at the full limit.
         """
         # Refusals arrive at once, but answers may take a minute: waiting for them would keep a
         # slow model at a few calls for many minutes.
@@ -125,7 +133,7 @@ class AdaptiveLimit:
 
     def _begin_round(self) -> None:
         self._seen = self._pushed_back = 0
-        self._round = max(FEWEST, int(self._limit))
+        self._round = max(MIN_ROUND_CALLS, int(self._limit))
 
 
 @dataclass(slots=True)
@@ -142,7 +150,7 @@ class _Crowded(Exception):
     """The provider rejected a call because of others in flight: it waits for one of them to end."""
 
 
-class ConcurrencyLimiter(Queue):
+class ConcurrencyLimiter(WaitingCalls):
     """The layer that sends as many calls concurrently and per minute as the provider accepts.
 
     Args:
@@ -160,20 +168,20 @@ class ConcurrencyLimiter(Queue):
         ask: Ask,
         stop: Stop,
         *,
-        most: int,
+        ceiling: int,
         rates: RateLimits,
-        start: int = START,
-        room: Callable[[], int] | None = None,
+        start: int = INITIAL_LIMIT,
+        capacity: Callable[[], int] | None = None,
         status: Report = lambda _: None,
     ) -> None:
-        self._room = room or (lambda: most)
+        self._room = capacity or (lambda: ceiling)
         self._ask = ask
         self._stop = stop
         self._rates = rates
         self._status = status
-        self._most = most
+        self._most = ceiling
         self._reported = False
-        self.limit = AdaptiveLimit(most, start)
+        self.limit = AdaptiveLimit(ceiling, start)
         self.in_flight = 0
         self._failed = self._rate_limited = 0
         self._let_in_at = time.perf_counter()
@@ -201,19 +209,19 @@ class ConcurrencyLimiter(Queue):
         reason = ""
         if self._probing is not None:
             reason = "failing calls, one of which is retried"
-        elif waiting and self._room() <= self.in_flight < self.limit.now:
+        elif waiting and self._room() <= self.in_flight < self.limit.current:
             reason = "copies of the model"
-        elif waiting and self.in_flight < self.limit.now:
-            reason = self._rates.reason
-        elif waiting and self.limit.now < self._most:
-            reason = f"the provider's load ({self.limit.now} calls at once)"
+        elif waiting and self.in_flight < self.limit.current:
+            reason = self._rates.waiting_for
+        elif waiting and self.limit.current < self._most:
+            reason = f"the provider's load ({self.limit.current} calls at once)"
         elif waiting:
             reason = f"limits.concurrency ({self._most})"
         return Load(self.in_flight, waiting, self._failed, self._rate_limited, reason)
 
     def next_requests(self) -> Iterator[Request]:
         """Return the waiting requests that could be sent now if there were no rate limits."""
-        free = max(0, min(self.limit.now, self._room()) - self.in_flight)
+        free = max(0, min(self.limit.current, self._room()) - self.in_flight)
         return (ticket.request for ticket in islice(self._waiting, free))
 
     async def __call__(self, request: Request) -> Reply:
@@ -235,10 +243,12 @@ class ConcurrencyLimiter(Queue):
         ticket = await self._enter(request, first)
         sent = time.perf_counter()
         usage: Usage | None = None
-        used: Used = "all"
+        used: UnreportedUse = "all"
         try:
             reply = await self._ask(request)
-            self.limit.ended(sent, time.perf_counter(), full=self.in_flight >= self.limit.now)
+            self.limit.record_end(
+                sent, time.perf_counter(), full=self.in_flight >= self.limit.current
+            )
             if reply.usage and reply.usage.input_tokens:
                 usage = reply.usage
             return reply
@@ -249,19 +259,19 @@ class ConcurrencyLimiter(Queue):
             kind = error.kind
             self._failed += kind is not None
             self._rate_limited += kind in ("rate_limited", "crowded")
-            used = "request" if kind in NOT_WORKED_ON else "all"
+            used = "request" if kind in UNPROCESSED else "all"
             if kind != "crowded":
-                self.limit.ended(sent, time.perf_counter(), pushed_back=kind in PUSHED_BACK)
+                self.limit.record_end(sent, time.perf_counter(), pushed_back=kind in PUSHED_BACK)
                 raise
             others = self.in_flight - 1
-            self.limit.crowded(sent, time.perf_counter(), others)
+            self.limit.record_crowding(sent, time.perf_counter(), others)
             if others:
                 raise _Crowded from None
             raise
         finally:
             self._rates.settle(ticket.reserved, request, usage, used)
             self.in_flight -= 1
-            self.serve()
+            self.admit()
 
     async def _enter(self, request: Request, first: bool) -> _Ticket:
         """Wait for the request's turn, before all other calls if it is ``first``."""
@@ -274,7 +284,7 @@ class ConcurrencyLimiter(Queue):
             self._waiting.appendleft(ticket)
         else:
             self._waiting.append(ticket)
-        self.serve()
+        self.admit()
         if not ticket.let_in:
             ticket.turn = asyncio.get_running_loop().create_future()
             try:
@@ -285,45 +295,47 @@ class ConcurrencyLimiter(Queue):
                 if ticket.let_in:  # admitted at the same moment
                     self._rates.settle(ticket.reserved, request, None, "nothing")
                     self.in_flight -= 1
-                    self.serve()
+                    self.admit()
                 raise
         return ticket
 
-    def serve(self) -> None:
+    def admit(self) -> None:
         """Admit the calls that the limits allow."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         waiting = self._waiting
-        if waiting and self._room() <= self.in_flight < self.limit.now:
-            self._timer = asyncio.get_running_loop().call_later(ROOM_S, self.serve)
-        elif waiting and self.in_flight < self.limit.now:
-            with self._rates.exclusive() as ours:
-                wait = self._let_in() if ours else LOCKED_S
+        if waiting and self._room() <= self.in_flight < self.limit.current:
+            self._timer = asyncio.get_running_loop().call_later(CAPACITY_POLL_S, self.admit)
+        elif waiting and self.in_flight < self.limit.current:
+            with self._rates.lock() as ours:
+                wait = self._let_in() if ours else LOCK_RETRY_S
             if wait > 0:
-                self._timer = asyncio.get_running_loop().call_later(wait, self.serve)
+                self._timer = asyncio.get_running_loop().call_later(wait, self.admit)
             waits_long = wait > 0 and time.perf_counter() - self._let_in_at > NOTICE_S
             if waits_long != self._reported:
                 self._reported = waits_long
-                self._status(f"waiting for {self._rates.reason}" if waits_long else "")
-        if waiting and self._patience is None and self.limit.now < self._most:
-            self._patience = asyncio.get_running_loop().call_later(UNREFUSED_S, self._unrefused)
+                self._status(f"waiting for {self._rates.waiting_for}" if waits_long else "")
+        if waiting and self._patience is None and self.limit.current < self._most:
+            self._patience = asyncio.get_running_loop().call_later(
+                RAISE_INTERVAL_S, self._unrefused
+            )
 
     def _let_in(self) -> float:
         """Admit calls, and return the seconds until the rate limits allow the next one, or 0."""
         waiting = self._waiting
-        while waiting and self.in_flight < min(self.limit.now, self._room()):
+        while waiting and self.in_flight < min(self.limit.current, self._room()):
             ticket = waiting[0]
             if ticket.turn is not None and ticket.turn.done():  # cancelled
                 waiting.popleft()
                 continue
-            wait = self._rates.wait(ticket.request)
+            wait = self._rates.wait_s(ticket.request)
             if wait > 0:
                 return wait
             waiting.popleft()
             self.in_flight += 1
             ticket.let_in = True
-            ticket.reserved = self._rates.take(ticket.request)
+            ticket.reserved = self._rates.reserve(ticket.request)
             if ticket.turn is not None:
                 ticket.turn.set_result(None)
             self._let_in_at = time.perf_counter()
@@ -331,9 +343,9 @@ class ConcurrencyLimiter(Queue):
 
     def _unrefused(self) -> None:
         self._patience = None
-        if self._waiting and self.in_flight >= self.limit.now:
-            self.limit.unrefused()
-            self.serve()
+        if self._waiting and self.in_flight >= self.limit.current:
+            self.limit.grow()
+            self.admit()
 
     def _dismiss(self, why: type[Stopping] | type[CircuitOpen] = Stopping) -> None:
         """Raise an exception of type ``why`` in all waiting calls."""
@@ -341,4 +353,4 @@ class ConcurrencyLimiter(Queue):
             turn = self._waiting.popleft().turn
             if turn is not None and not turn.done():
                 turn.set_exception(why())
-        self.serve()
+        self.admit()

@@ -26,14 +26,15 @@ NETWORK_FILE_SYSTEMS = {
 The log needs memory that all processes share (https://www.sqlite.org/wal.html, section 1).
 """
 
-LOCKED_S = 15.0  # to wait for another process's lock while nothing has been paid for
-SESSION = b"session "  # prefix of payment keys for what sessions reserve for calls in flight
+LOCK_TIMEOUT_S = 15.0  # longest wait for another process's lock while nothing has been paid for
+SESSION_PREFIX = b"session "  # of payment keys: what a session has reserved for calls in flight
 
-NAME = "name "  # prefix of what records the accounts of runs' names among the payments
+NAME_PREFIX = "name "  # of ``run`` in payments of 0 dollars, which record the accounts of run names
 
-PRUNED = f"{NAME}pruned"  # ``run`` of the payment (of nothing) that says when replies were deleted
+PRUNED_ACCOUNT = f"{NAME_PREFIX}pruned"
+"""``run`` of a payment of 0 dollars whose time is when replies were last deleted."""
 
-FORMAT = 1  # the file's ``user_version``; the earliest files have 0 and the same layout of replies
+FORMAT_VERSION = 1  # the file's ``user_version``; the earliest files have 0, with equal replies
 
 COLUMNS = {
     "replies": ["key", "reply", "backend", "model", "created"],
@@ -45,7 +46,7 @@ COLUMNS = {
     "batch_calls": ["key", "tag", "run", "usd", "logprobs"],
 }
 
-TABLES = f"""
+SCHEMA_SQL = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS replies (
     key BLOB PRIMARY KEY, reply BLOB NOT NULL, backend TEXT NOT NULL, model TEXT NOT NULL,
@@ -67,13 +68,13 @@ CREATE TABLE IF NOT EXISTS batch_calls (
     logprobs BLOB NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS calls_of_batches ON batch_calls (tag);
-PRAGMA user_version={FORMAT};
+PRAGMA user_version={FORMAT_VERSION};
 COMMIT;
 """
 
-ReplyRow = tuple[bytes, bytes, str, str, float]  # a row of ``replies`` (`TABLES`)
-PaymentRow = tuple[str, bytes, float, float]  # a row of ``payments`` (`TABLES`)
-Statement = tuple[str, Sequence[object]]  # in SQL, with its values
+ReplyRow = tuple[bytes, bytes, str, str, float]  # a row of ``replies`` (`SCHEMA_SQL`)
+PaymentRow = tuple[str, bytes, float, float]  # a row of ``payments`` (`SCHEMA_SQL`)
+Statement = tuple[str, Sequence[object]]  # in SQL, and the values of its placeholders
 
 
 class Write(NamedTuple):
@@ -84,29 +85,35 @@ class Write(NamedTuple):
     statements: Sequence[Statement] = ()
 
 
-CREATING = "creating"  # status of a batch that may have been requested, but whose id is not known
+CREATING_STATUS = (
+    "creating"  # status of a batch that may have been requested, but whose id is not known
+)
 
 Restore = Callable[[], Iterable[ReplyRow]]  # yields replies recorded outside the cache
 
-SMALLEST = 512  # size in bytes of the smallest database
-PARTS = ("", "-wal", "-shm", "-journal")  # suffixes of a database's files
+MIN_DATABASE_BYTES = 512  # size of the smallest valid database
+FILE_SUFFIXES = ("", "-wal", "-shm", "-journal")  # of a database's files
 
 
-def file_system(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
-    """Return the type of the file system that contains a path (empty if unknown)."""
+def file_system_type(path: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
+    """Return the type of the file system that contains a path, such as ``nfs4``.
+
+    It is empty if unknown. ``mounts`` is the system's table of mounted file systems.
+    """
     try:
-        entries = [line.split() for line in mounts.read_text(errors="replace").splitlines()]
+        lines = mounts.read_text(errors="replace").splitlines()
     except OSError:
         return ""
-    points = [(entry[1].replace("\\040", " "), entry[2]) for entry in entries]
     path = path.resolve()
-    nearest = ""
-    file_system = ""
-    for point, kind in points:
-        if path.is_relative_to(point) and len(point) >= len(nearest):
-            nearest = point
-            file_system = kind
-    return file_system
+    nearest_mount = ""
+    nearest_type = ""
+    for line in lines:
+        _, mount_point, mount_type, *_ = line.split()
+        mount_point = mount_point.replace("\\040", " ")
+        if path.is_relative_to(mount_point) and len(mount_point) >= len(nearest_mount):
+            nearest_mount = mount_point
+            nearest_type = mount_type
+    return nearest_type
 
 
 def is_busy(error: Exception) -> bool:
@@ -124,147 +131,166 @@ def is_damage(error: Exception) -> bool:
 def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
     """Open the database of replies, creating its tables if needed.
 
-    Without ``wal``, writes are slower, but no shared memory is needed.
+    Args:
+        path: The file.
+        wal: Whether to use a write-ahead log. Without it, writes are slower, but need no memory
+            that processes share.
 
     Raises:
         sqlite3.Error: If the file is damaged, locked or inaccessible.
         StoreFailed: If the file is foreign, or from a newer harness.
     """
     # No implicit transactions: a batch takes the lock before its first row.
-    file = sqlite3.connect(path, timeout=LOCKED_S, check_same_thread=False, isolation_level=None)
+    connection = sqlite3.connect(
+        path, timeout=LOCK_TIMEOUT_S, check_same_thread=False, isolation_level=None
+    )
     try:
         if not wal:  # an existing log is then read without shared memory
-            file.execute("PRAGMA locking_mode=EXCLUSIVE")
-        complete = _refuse_foreign(file, path)
-        file.execute(f"PRAGMA journal_mode={'WAL' if wal else 'DELETE'}")
+            connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+        is_complete = _has_all_tables(connection, path)
+        connection.execute(f"PRAGMA journal_mode={'WAL' if wal else 'DELETE'}")
         # NORMAL would lose the latest commits, replies that were paid for, in a power cut.
         # FULL costs little, as commits are batched: saving 6,000 replies took 1.0 s, not 0.4 s.
-        file.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA synchronous=FULL")
         if not wal:
-            file.execute("PRAGMA locking_mode=NORMAL")
-            file.execute("SELECT count(*) FROM sqlite_master").fetchone()  # releases the lock
-        if not complete:
-            file.executescript(TABLES)
-            _restore_batches(file, path)
+            connection.execute("PRAGMA locking_mode=NORMAL")
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # releases the lock
+        if not is_complete:
+            connection.executescript(SCHEMA_SQL)
+            _restore_batches(connection, path)
         elif wal:  # fail as the first write would if the file cannot be written with its WAL
-            file.execute("PRAGMA busy_timeout=0")
+            connection.execute("PRAGMA busy_timeout=0")
             try:
-                file.execute("BEGIN IMMEDIATE")
-                file.execute("ROLLBACK")
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute("ROLLBACK")
             except sqlite3.OperationalError as error:
                 if not is_busy(error):
                     raise
     except BaseException:
-        file.close()
+        connection.close()
         raise
-    return file
+    return connection
 
 
 def is_in_use(path: Path) -> bool:
     """Return whether another process has a database with a write-ahead log open."""
-    if path.stat().st_size < SMALLEST:
+    if path.stat().st_size < MIN_DATABASE_BYTES:
         return False  # opening it would delete its log
     try:
-        with contextlib.closing(sqlite3.connect(path, timeout=0)) as file:
-            file.execute("PRAGMA locking_mode=EXCLUSIVE")  # to read the log, one must be alone
-            file.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        with contextlib.closing(sqlite3.connect(path, timeout=0)) as connection:
+            connection.execute(
+                "PRAGMA locking_mode=EXCLUSIVE"
+            )  # reading the log takes an exclusive lock
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.Error as error:
         return is_busy(error)
     return False
 
 
-def journal_mode(file: sqlite3.Connection) -> str:
-    """Return a database's journal mode: ``wal``, or ``delete`` in the safe mode without a log."""
-    mode: str = file.execute("PRAGMA journal_mode").fetchone()[0]
+def journal_mode(connection: sqlite3.Connection) -> str:
+    """Return the journal mode: ``wal`` with a write-ahead log, ``delete`` without."""
+    mode: str = connection.execute("PRAGMA journal_mode").fetchone()[0]
     return mode
 
 
-def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
-    """Return whether a database has all tables. Raise StoreFailed if it is foreign or newer."""
-    version = file.execute("PRAGMA user_version").fetchone()[0]
-    tables = {row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type='table'")}
-    if version > FORMAT and "replies" in tables:
+def _has_all_tables(connection: sqlite3.Connection, path: Path) -> bool:
+    """Return whether a database has all tables.
+
+    Raises:
+        StoreFailed: If it is no cache, or from a newer harness.
+    """
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    tables = {
+        row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")
+    }
+    if version > FORMAT_VERSION and "replies" in tables:
         raise StoreFailed(
-            f"The cache {path} was written by a newer harness (format {version}, here {FORMAT}).",
+            f"The cache {path} was written by a newer harness (format {version}, "
+            f"here {FORMAT_VERSION}).",
             "Update the harness, or set HARNESS_CACHE_DIR to another folder.",
         )
     columns: dict[str, list[str]] = {}
     for table in tables & COLUMNS.keys():
-        columns[table] = [row[1] for row in file.execute(f"PRAGMA table_info({table})")]
+        columns[table] = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
     as_expected = all(columns[table] == COLUMNS[table] for table in columns)
     if tables and not ("replies" in tables and as_expected):
         raise StoreFailed(
             f"{path} is not a cache of this harness: it has other tables or columns.",
             "Move it away (nothing in it was changed), or set HARNESS_CACHE_DIR to another folder.",
         )
-    return version == FORMAT and columns == COLUMNS
+    return version == FORMAT_VERSION and columns == COLUMNS
 
 
-def marker(path: Path) -> Path:
-    """Return the path of a database's marker, a file that exists if the database is damaged."""
+def marker_path(path: Path) -> Path:
+    """Return the path of the file that marks a database as damaged."""
     return path.with_name(f"{path.name}.damaged")
 
 
-def mark(path: Path) -> None:
-    """Mark a database as damaged by creating its marker, ignoring errors."""
+def mark_damaged(path: Path) -> None:
+    """Mark a database as damaged, if possible."""
     with contextlib.suppress(OSError):
-        marker(path).touch()
+        marker_path(path).touch()
 
 
-def is_emptied(path: Path) -> bool:
-    """Return whether a database's file is there but empty, for example after a full disk.
+def is_empty_file(path: Path) -> bool:
+    """Return whether a database's file exists but has no content, such as after a full disk.
 
-    SQLite would take it for a new one, and delete its log.
+    SQLite would take it for a new database, and delete its log.
     """
-    return path.is_file() and path.stat().st_size < SMALLEST
+    return path.is_file() and path.stat().st_size < MIN_DATABASE_BYTES
 
 
 def recover(path: Path, restore: Restore) -> str:
-    """Move a damaged database aside and create a new one. Return a message for the user.
+    """Move a damaged database aside, and create a new one. The caller must be its only user.
 
-    The message is "" if there was nothing to recover. The caller must be the only user of the
-    database.
+    Args:
+        path: The database's file.
+        restore: Yields replies recorded elsewhere, for the new database.
+
+    Returns:
+        A message for the user, empty if there was nothing to recover.
     """
-    mark(path)
+    mark_damaged(path)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    damaged = path.with_name(marker(path).read_text() or f"{path.name}.damaged-{stamp}")
+    damaged = path.with_name(marker_path(path).read_text() or f"{path.name}.damaged-{stamp}")
     message = ""
     if damaged.exists() != path.exists():  # both: remove the marker; neither: moved by hand
-        marker(path).write_text(damaged.name)
-        for part in PARTS:
+        marker_path(path).write_text(damaged.name)
+        for suffix in FILE_SUFFIXES:
             with contextlib.suppress(FileNotFoundError):
-                _part(path, part).replace(_part(damaged, part))
-        new = path.with_name(f"{path.name}.rebuilding")
-        for part in PARTS:
-            _part(new, part).unlink(missing_ok=True)
-        replies, payments = _fill(new, restore, damaged, path)
-        new.replace(path)
+                _with_suffix(path, suffix).replace(_with_suffix(damaged, suffix))
+        rebuilt = path.with_name(f"{path.name}.rebuilding")
+        for suffix in FILE_SUFFIXES:
+            _with_suffix(rebuilt, suffix).unlink(missing_ok=True)
+        n_replies, n_payments = _rebuild(rebuilt, restore, damaged, path)
+        rebuilt.replace(path)
         message = (
-            f"The cache {path} was damaged and has been moved to {damaged.name}. {replies:,} "
-            f"replies were restored from the attempts of runs, and {payments:,} payments from the "
-            "damaged file. Other replies will be paid for again; to see what SQLite can save: "
+            f"The cache {path} was damaged and has been moved to {damaged.name}. {n_replies:,} "
+            f"replies were restored from the attempts of runs, and {n_payments:,} payments from "
+            "the damaged file. Other replies will be paid for again; to see what SQLite can save: "
             f"sqlite3 {damaged} .recover"
         )
-    marker(path).unlink()
+    marker_path(path).unlink()
     return message
 
 
-def _fill(new: Path, restore: Restore, damaged: Path, path: Path) -> tuple[int, int]:
-    with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as file:
-        file.executescript(TABLES)
-        file.execute("BEGIN")
-        file.executemany("INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?)", restore())
+def _rebuild(rebuilt: Path, restore: Restore, damaged: Path, path: Path) -> tuple[int, int]:
+    """Create the database ``rebuilt`` for ``path``. Return its numbers of replies and payments."""
+    with contextlib.closing(sqlite3.connect(rebuilt, isolation_level=None)) as connection:
+        connection.executescript(SCHEMA_SQL)
+        connection.execute("BEGIN")
+        connection.executemany("INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?)", restore())
         payments = "INSERT OR IGNORE INTO payments (run, key, usd, created) VALUES (?, ?, ?, ?)"
-        file.executemany(payments, _readable_payments(damaged))
-        for name in ("batches", "batch_calls"):
-            file.executemany(
-                f"INSERT OR IGNORE INTO {name} VALUES ({_places(name)})",  # noqa: S608
-                _readable_rows(damaged, name),
+        connection.executemany(payments, _readable_payments(damaged))
+        for table in ("batches", "batch_calls"):
+            connection.executemany(
+                f"INSERT OR IGNORE INTO {table} VALUES ({_placeholders(table)})",  # noqa: S608
+                _readable_rows(damaged, table),
             )
-        _restore_batches(file, path)
-        file.execute("COMMIT")
+        _restore_batches(connection, path)
+        connection.execute("COMMIT")
         query = "SELECT (SELECT count(*) FROM replies), (SELECT count(*) FROM payments)"
-        n_replies, n_payments = file.execute(query).fetchone()
+        n_replies, n_payments = connection.execute(query).fetchone()
         return n_replies, n_payments
 
 
@@ -272,40 +298,46 @@ def _readable_payments(damaged: Path) -> Iterator[PaymentRow]:
     """Yield the valid payments before the first unreadable page, except sessions' reservations."""
     for row in _readable_rows(damaged, "payments"):
         match row:
-            case (str(), bytes(name), float(usd), float()) if 0 <= usd < math.inf:
-                if not name.startswith(SESSION):  # see `harness.engine.session`
+            case (str(), bytes(key), float(usd), float()) if 0 <= usd < math.inf:
+                if not key.startswith(SESSION_PREFIX):  # see `harness.engine.session`
                     yield row
 
 
-def _readable_rows(damaged: Path, name: str) -> Iterator[tuple[Any, ...]]:
+def _readable_rows(damaged: Path, table: str) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a table before the first unreadable page."""
-    if damaged.stat().st_size < SMALLEST:
+    if damaged.stat().st_size < MIN_DATABASE_BYTES:
         return  # opening it would delete its log
     url = f"{damaged.resolve().as_uri()}?mode=ro"
     with (
         contextlib.suppress(sqlite3.Error, UnicodeDecodeError),
-        contextlib.closing(sqlite3.connect(url, uri=True)) as file,
+        contextlib.closing(sqlite3.connect(url, uri=True)) as connection,
     ):
-        yield from file.execute(f"SELECT {', '.join(COLUMNS[name])} FROM {name}")  # noqa: S608
+        yield from connection.execute(f"SELECT {', '.join(COLUMNS[table])} FROM {table}")  # noqa: S608
 
 
-def batch_copy(path: Path, tag: str) -> Path:
-    """Return the path of the copy of a batch's rows beside a database, given the batch's tag."""
+def batch_copy_path(path: Path, tag: str) -> Path:
+    """Return the path of the copy of a batch's rows.
+
+    Args:
+        path: The database's file.
+        tag: The batch's tag, or "" for the folder of all copies.
+    """
     return path.with_suffix(".batches") / tag
 
 
-def _restore_batches(file: sqlite3.Connection, path: Path) -> None:
-    """Insert the batches that have not ended from the copies beside a database.
+def _restore_batches(connection: sqlite3.Connection, path: Path) -> None:
+    """Insert the unfinished batches, which are also saved as copies next to the database.
 
     Raises:
         StoreFailed: If a copy is damaged.
     """
-    for copy in sorted(batch_copy(path, "").glob("[!.]*")):
+    for copy in sorted(batch_copy_path(path, "").glob("[!.]*")):
         try:
             batch, calls = msgspec.msgpack.decode(copy.read_bytes())
-            file.execute(f"INSERT OR IGNORE INTO batches VALUES ({_places('batches')})", batch)  # noqa: S608
-            file.executemany(
-                f"INSERT OR IGNORE INTO batch_calls SELECT {_places('batch_calls')} "  # noqa: S608
+            insert_batch = f"INSERT OR IGNORE INTO batches VALUES ({_placeholders('batches')})"  # noqa: S608
+            connection.execute(insert_batch, batch)
+            connection.executemany(
+                f"INSERT OR IGNORE INTO batch_calls SELECT {_placeholders('batch_calls')} "  # noqa: S608
                 "WHERE NOT EXISTS (SELECT 1 FROM replies WHERE key = ?1) "
                 "AND EXISTS (SELECT 1 FROM batches WHERE tag = ?2 AND ended IS NULL)",
                 calls,
@@ -316,9 +348,9 @@ def _restore_batches(file: sqlite3.Connection, path: Path) -> None:
             raise StoreFailed(problem, remedy) from None
 
 
-def _places(table: str) -> str:
-    return ", ".join(f"?{number}" for number in range(1, len(COLUMNS[table]) + 1))
+def _placeholders(table: str) -> str:
+    return ", ".join(f"?{index}" for index in range(1, len(COLUMNS[table]) + 1))
 
 
-def _part(path: Path, part: str) -> Path:
-    return path.with_name(path.name + part)
+def _with_suffix(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from harness.calls.signals import Ask, NotSent
 from harness.records import Reply, Request, Usage, content_hash
 
-GATHERING_S = 0.05  # seconds that the first request for a prompt waits for others
+GATHER_S = 0.05  # seconds that the first request for a prompt waits for others
 
 
 @dataclass(eq=False, slots=True)
@@ -38,8 +38,8 @@ class JointDraws:
     """
 
     ask: Ask
-    most: int
-    gathering_s: float = GATHERING_S
+    max_samples: int
+    gather_s: float = GATHER_S
 
     def __post_init__(self) -> None:
         self._open: dict[str, _Group] = {}
@@ -56,7 +56,7 @@ class JointDraws:
                 return await self._lead(prompt, request)
             answer: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
             group.waiting[request.sample] = answer
-            if len(group.waiting) + 1 == self.most:
+            if len(group.waiting) + 1 == self.max_samples:
                 del self._open[prompt]
                 group.full.set()
             if (reply := await answer) is not None:
@@ -68,7 +68,7 @@ class JointDraws:
         try:
             try:
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self.gathering_s):
+                    async with asyncio.timeout(self.gather_s):
                         await group.full.wait()
             finally:
                 if self._open.get(prompt) is group:
@@ -86,7 +86,7 @@ class JointDraws:
         if not drawn.others:
             _answer(group, {})
             return drawn
-        shares = divided(drawn.usage, 1 + len(drawn.others))
+        shares = divide_usage(drawn.usage, 1 + len(drawn.others))
         others = zip(drawn.others.items(), shares[1:], strict=True)
         _answer(group, {number: replace(reply, usage=usage) for (number, reply), usage in others})
         await asyncio.sleep(0)  # so that all of them are committed in one transaction
@@ -99,6 +99,6 @@ def _answer(group: _Group, replies: dict[int, Reply]) -> None:
             waiting.set_result(replies.get(number))
 
 
-def divided(usage: Usage | None, parts: int) -> list[Usage | None]:
+def divide_usage(usage: Usage | None, parts: int) -> list[Usage | None]:
     """Divide a call's token counts (if known) among its samples: all input goes to the first."""
     return [None] * parts if usage is None else [*usage.split([1, *[0] * (parts - 1)])]

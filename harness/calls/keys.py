@@ -16,9 +16,9 @@ def call_key(
     request: Request,
     *,
     by_instance: bool = False,
-    part: str = "",
+    key_part: str = "",
     version: str | None = None,
-    run: str = "",
+    run_id: str = "",
 ) -> str:
     """Return a call's key (32 hex digits). Calls with the same key share a reply.
 
@@ -52,39 +52,39 @@ def call_key(
         parts = (*parts, "seed", request.unsent_seed)
     if version is not None:
         parts = (*parts, "version", version)
-    if run:
-        parts = (*parts, "run", run)
-    if part:
-        return content_hash((*parts, request.redraw, part))
+    if run_id:
+        parts = (*parts, "run", run_id)
+    if key_part:
+        return content_hash((*parts, request.redraw, key_part))
     return content_hash((*parts, request.redraw) if request.redraw else parts)
 
 
-def backend_key(
+def key_function(
     name: str,
     backend: Backend,
     *,
     by_instance: bool = False,
     version: str | None = None,
-    run: str = "",
-    part: str = "",
+    run_id: str = "",
+    key_part: str = "",
 ) -> Callable[..., str]:
     """Return a function that computes `call_key` for requests to a backend.
 
     The function has a parameter ``by_instance``, whose default value is the one given here.
     ``part`` is added to the keys of a backend without a `Backend.key_part` of its own.
     """
-    plain_key = partial(call_key, name, backend.endpoint, version=version, run=run)
+    plain_key = partial(call_key, name, backend.endpoint, version=version, run_id=run_id)
     if not overrides_method(backend, Backend.key_part):
-        return partial(plain_key, by_instance=by_instance, part=part)
+        return partial(plain_key, by_instance=by_instance, key_part=key_part)
 
     def key(request: Request, *, by_instance: bool = by_instance) -> str:
-        return plain_key(request, by_instance=by_instance, part=backend.key_part(request))
+        return plain_key(request, by_instance=by_instance, key_part=backend.key_part(request))
 
     return key
 
 
 def provider_seed(
-    run_seed: int, prompt: str, sample: int, redraw: int = 0, instance: str | None = None
+    run_seed: int, prompt_hash: str, sample: int, redraw: int = 0, instance_id: str | None = None
 ) -> int:
     """Return the seed to send with a request.
 
@@ -99,7 +99,7 @@ def provider_seed(
         redraw: The number of earlier answers to the request that were discarded for a new one.
         instance: An instance's id, or None to share the seed.
     """
-    name = f"{run_seed}/{sample}/{prompt}" + (f"/{redraw}" if redraw else "")
-    size, spare = (4, 1) if instance is None else (8, 11)
-    name = name if instance is None else f"{name}/{instance}"
+    name = f"{run_seed}/{sample}/{prompt_hash}" + (f"/{redraw}" if redraw else "")
+    size, spare = (4, 1) if instance_id is None else (8, 11)
+    name = name if instance_id is None else f"{name}/{instance_id}"
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=size).digest(), "big") >> spare

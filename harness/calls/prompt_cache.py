@@ -16,32 +16,32 @@ from dataclasses import dataclass, field
 from harness.calls.signals import Ask
 from harness.records import Message, PromptCut, Reply, Request, Usage
 
-HEAD = 1_000  # characters by which prompts that may share a beginning are found
-LEAST = 3_000  # characters; providers keep no beginning of fewer than 1,024 tokens
+HEAD_CHARS = 1_000  # characters by which prompts that may share a beginning are found
+MIN_SHARED_CHARS = 3_000  # characters; providers keep no beginning of fewer than 1,024 tokens
 LIFETIME_S = 280.0  # Anthropic keeps a beginning for 5 minutes after its last use
-SIBLING_S = 0.2  # how long the first call waits for a second one, to learn what they share
-ALONE = 3  # after this many prompts that waited in vain, no prompt waits
-MOST = 256  # beginnings that are remembered
+SIBLING_WAIT_S = 0.2  # how long the first call waits for a second one, to learn what they share
+MAX_VAIN_WAITS = 3  # after this many prompts that waited in vain, no prompt waits
+MAX_PREFIXES = 256  # beginnings that are remembered
 
 
 @dataclass(eq=False, slots=True)
-class Beginning:
+class Prefix:
     """The beginning of similar prompts: where it ends, and whether it is cached."""
 
     messages: Sequence[Message]  # of the first prompt that was added
     cut: PromptCut | None = None  # where it ends; None if unknown, or if too little is shared
-    written: PromptCut | None = None  # the cut up to which the provider keeps it
-    used_at: float = 0.0
+    cached_cut: PromptCut | None = None  # the cut up to which the provider keeps it
+    last_used_at: float = 0.0
     writer: asyncio.Future[None] | None = None
     sibling: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class SharedBeginnings:
+class SharedPrefixes:
     """The beginnings that a model's prompts share."""
 
     def __init__(self) -> None:
-        self._by_head: OrderedDict[str, Beginning] = OrderedDict()
-        self.alone = 0  # how many prompts in a row have waited for a second one in vain
+        self._by_head: OrderedDict[str, Prefix] = OrderedDict()
+        self.vain_waits = 0  # how many prompts in a row have waited for a second one in vain
         self.usage = Usage()  # of the calls of this session
         self.saved_usd = 0.0  # by this session, compared with a price without a prompt cache
 
@@ -50,15 +50,15 @@ class SharedBeginnings:
         beginning = self._by_head.get(_head(messages))
         return beginning.cut if beginning else None
 
-    def add(self, messages: Sequence[Message]) -> Beginning | None:
+    def add(self, messages: Sequence[Message]) -> Prefix | None:
         """Add a prompt, and return its beginning, or None if the prompt is too short."""
         head = _head(messages)
-        if sum(len(message.content) for message in messages) < LEAST:
+        if sum(len(message.content) for message in messages) < MIN_SHARED_CHARS:
             return None
         beginning = self._by_head.get(head)
         if beginning is None:
-            beginning = self._by_head[head] = Beginning(messages)
-            if len(self._by_head) > MOST:
+            beginning = self._by_head[head] = Prefix(messages)
+            if len(self._by_head) > MAX_PREFIXES:
                 self._by_head.popitem(last=False)
             return beginning
         self._by_head.move_to_end(head)
@@ -93,7 +93,7 @@ def shared_cut(first: Sequence[Message], second: Sequence[Message]) -> PromptCut
     else:
         shared = ""
     end = shared.rfind("\n" if "\n" in shared else " ") + 1
-    return PromptCut(index, end) if size + end >= LEAST else None
+    return PromptCut(index, end) if size + end >= MIN_SHARED_CHARS else None
 
 
 def _continues(first: Sequence[Message], second: Sequence[Message]) -> bool:
@@ -116,8 +116,8 @@ def _common(first: str, second: str) -> str:
 def _head(messages: Sequence[Message]) -> str:
     head = ""
     for message in messages:
-        head += f"{message.role}\n{message.content[: HEAD - len(head)]}\n"
-        if len(head) >= HEAD:
+        head += f"{message.role}\n{message.content[: HEAD_CHARS - len(head)]}\n"
+        if len(head) >= HEAD_CHARS:
             break
     return head
 
@@ -137,28 +137,28 @@ class PromptCaching:
     def __init__(
         self,
         ask: Ask,
-        beginnings: SharedBeginnings,
-        saved: Callable[[Usage], float] = lambda usage: 0.0,
+        prefixes: SharedPrefixes,
+        savings_of: Callable[[Usage], float] = lambda usage: 0.0,
         clock: Callable[[], float] = time.monotonic,
-        sibling_s: float = SIBLING_S,
+        sibling_wait_s: float = SIBLING_WAIT_S,
     ) -> None:
         self._below = ask
-        self._beginnings = beginnings
-        self._saved = saved
+        self._beginnings = prefixes
+        self._saved = savings_of
         self._clock = clock
-        self._sibling_s = sibling_s
+        self._sibling_s = sibling_wait_s
 
     async def __call__(self, request: Request) -> Reply:
         """Return the reply. The request waits while another call writes its beginning."""
         beginning = self._beginnings.add(request.messages)
         if beginning is None:
             return await self._ask(request)
-        if not beginning.sibling.is_set() and self._beginnings.alone < ALONE:
+        if not beginning.sibling.is_set() and self._beginnings.vain_waits < MAX_VAIN_WAITS:
             await self._wait_for_sibling(beginning)
         while beginning.cut is not None:
-            is_cached = self._clock() - beginning.used_at < LIFETIME_S
-            if is_cached and beginning.written == beginning.cut:
-                beginning.used_at = self._clock()
+            is_cached = self._clock() - beginning.last_used_at < LIFETIME_S
+            if is_cached and beginning.cached_cut == beginning.cut:
+                beginning.last_used_at = self._clock()
                 break
             if beginning.writer is None:
                 return await self._write(request, beginning)
@@ -172,20 +172,20 @@ class PromptCaching:
             self._beginnings.saved_usd += self._saved(reply.usage)
         return reply
 
-    async def _wait_for_sibling(self, beginning: Beginning) -> None:
+    async def _wait_for_sibling(self, beginning: Prefix) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(self._sibling_s):
                 await beginning.sibling.wait()
         alone = not beginning.sibling.is_set()
-        self._beginnings.alone = self._beginnings.alone + 1 if alone else 0
+        self._beginnings.vain_waits = self._beginnings.vain_waits + 1 if alone else 0
 
-    async def _write(self, request: Request, beginning: Beginning) -> Reply:
+    async def _write(self, request: Request, beginning: Prefix) -> Reply:
         cut = beginning.cut
         writer = beginning.writer = asyncio.get_running_loop().create_future()
         try:
             reply = await self._ask(request)
-            beginning.written = cut
-            beginning.used_at = self._clock()
+            beginning.cached_cut = cut
+            beginning.last_used_at = self._clock()
             return reply
         finally:
             beginning.writer = None

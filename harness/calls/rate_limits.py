@@ -28,8 +28,12 @@ Unit = Literal["requests", "tokens", "input_tokens", "output_tokens"]
 Amounts = dict[Unit, float]
 
 WINDOW_S = 60.0
-COUNTED_WITHIN_S = 2.0  # seconds within which a provider has certainly counted a call that was sent
-PER_S = 2  # expiry times per second: uses within half a second expire together, to save memory
+MAX_COUNTING_DELAY_S = (
+    2.0  # seconds within which a provider has certainly counted a call that was sent
+)
+EXPIRIES_PER_S = (
+    2  # expiry times per second: uses within half a second expire together, to save memory
+)
 ROUNDING = ROUNDING_S = 1e-6
 BURST_S = 5.0  # after a pause, as much may be used at once as the limit allows in this many seconds
 
@@ -49,9 +53,9 @@ class SlidingWindow:
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
-        self.load(0.0, 0.0, {})
+        self.restore(0.0, 0.0, {})
 
-    def load(self, level: float, level_at: float, uses: dict[int, float]) -> None:
+    def restore(self, level: float, level_at: float, uses: dict[int, float]) -> None:
         """Replace the recorded use with values returned by `saved`."""
         self._uses = uses  # amounts by the half-second in which they leave the window
         self._sum = 0.0
@@ -59,55 +63,55 @@ class SlidingWindow:
         self._level = level  # units used recently, draining at the limit's rate (a leaky bucket)
         self._level_at = level_at
 
-    def saved(self) -> tuple[float, float, dict[int, float]]:
+    def state(self) -> tuple[float, float, dict[int, float]]:
         """Return the recorded use, as arguments for `load`."""
         return self._level, self._level_at, self._uses
 
-    def used(self, now: float) -> float:
+    def used_amount(self, now: float) -> float:
         """Return the units used in the window, including those reserved for unanswered calls."""
-        present = int(now * PER_S)
+        present = int(now * EXPIRIES_PER_S)
         if present != self._pruned_at:  # entries too far ahead predate a clock reset
-            last = present + (WINDOW_S + COUNTED_WITHIN_S + 1) * PER_S
+            last = present + (WINDOW_S + MAX_COUNTING_DELAY_S + 1) * EXPIRIES_PER_S
             self._uses = {end: used for end, used in self._uses.items() if present < end <= last}
             self._sum = sum(self._uses.values())
             self._pruned_at = present
         return self._sum
 
-    def wait(self, amount: float, margin: float, now: float) -> float:
+    def wait_s(self, amount: float, margin: float, now: float) -> float:
         """Return the minimum number of seconds until an amount may be used.
 
         ``margin`` is the number of units that unanswered calls may use beyond their reservations.
         An amount above the limit is allowed once the window is empty.
         """
-        used = self.used(now)
+        used = self.used_amount(now)
         if used + margin + amount > self.limit and self._uses:
             # An answer may free part of a reservation earlier: the caller asks again then.
-            return max(min(self._uses) / PER_S - now, 0.001)
+            return max(min(self._uses) / EXPIRIES_PER_S - now, 0.001)
         ahead_s = self._drained(now) * WINDOW_S / self.limit - BURST_S
         return ahead_s if ahead_s > ROUNDING_S else 0.0
 
-    def room(self, margin: float, now: float) -> float:
+    def available(self, margin: float, now: float) -> float:
         """Return the number of units that may be used now (0 or less: none)."""
         burst = BURST_S * self.limit / WINDOW_S - self._drained(now)
-        return min(self.limit - self.used(now) - margin, burst)
+        return min(self.limit - self.used_amount(now) - margin, burst)
 
-    def take(self, amount: float, now: float) -> None:
+    def reserve(self, amount: float, now: float) -> None:
         """Reserve the amount that a call, sent at the time ``now``, is expected to use."""
-        self.add(amount, now + COUNTED_WITHIN_S + WINDOW_S)
-        self.spread(amount, now)
+        self.add(amount, now + MAX_COUNTING_DELAY_S + WINDOW_S)
+        self.add_to_level(amount, now)
 
     def settle(self, expected: float, actual: float, sent: float, now: float) -> None:
         """Replace the expected use of a call, sent at the time ``sent``, with its actual use."""
-        reserved = ceil((sent + COUNTED_WITHIN_S + WINDOW_S) * PER_S)
+        reserved = ceil((sent + MAX_COUNTING_DELAY_S + WINDOW_S) * EXPIRIES_PER_S)
         if reserved in self._uses:
             self._sum -= expected
             self._uses[reserved] -= expected
             if self._uses[reserved] < ROUNDING:
                 del self._uses[reserved]
-        self.add(actual, min(now, sent + COUNTED_WITHIN_S) + WINDOW_S)
-        self.spread(actual - expected, now)
+        self.add(actual, min(now, sent + MAX_COUNTING_DELAY_S) + WINDOW_S)
+        self.add_to_level(actual - expected, now)
 
-    def spread(self, amount: float, now: float) -> None:
+    def add_to_level(self, amount: float, now: float) -> None:
         """Count an amount, which may be negative, for spreading the use over time."""
         self._level = max(0.0, self._drained(now) + amount)
 
@@ -116,11 +120,11 @@ class SlidingWindow:
 
         The provider forgets its count ``used`` at ``until`` (seconds).
         """
-        self.add(used - self.used(now), until)
+        self.add(used - self.used_amount(now), until)
 
     def add(self, amount: float, until: float) -> None:
         """Add an amount, if above 0, that leaves the window at ``until`` (seconds)."""
-        end = ceil(until * PER_S)
+        end = ceil(until * EXPIRIES_PER_S)
         if amount > 0 and end > self._pruned_at:
             self._uses[end] = self._uses.get(end, 0.0) + amount
             self._sum += amount
@@ -148,27 +152,31 @@ LIMIT_KEYS: Mapping[Unit, str] = {
 }
 """For each unit, its key in the section ``limits`` of a run file."""
 
-Used = Literal["all", "request", "nothing"]
+UnreportedUse = Literal["all", "request", "nothing"]
 """What counts as a call's use if its usage was not reported.
 
 It is the whole reservation, only one request, or nothing.
 """
 
-LOCKED_S = 0.01  # seconds until the next try if another process is admitting calls
-LEARNED = 20  # number of ended calls after which the moving means are trusted
-MEMORY = 200  # number of recent calls in the moving means
+LOCK_RETRY_S = 0.01  # seconds until the next try if another process is admitting calls
+MIN_LEARNED_CALLS = 20  # number of ended calls after which the moving means are trusted
+MEAN_WINDOW_CALLS = 200  # number of recent calls in the moving means
 SIGMAS = 4.0  # standard errors of the estimates that a margin covers
-BOUND_CHARACTERS = 2.0  # assumed characters per token until the mean is trusted: few, as for code
-BOUND_MESSAGE = 20  # assumed tokens of a message in addition to its text
-BOUND_TIMES = 3  # until then, the expected output is this many times the longest answer so far
-BOUND_OUTPUT = 1000  # assumed output tokens if the run file sets no maximum
+ASSUMED_CHARS_PER_TOKEN = (
+    2.0  # assumed characters per token until the mean is trusted: few, as for code
+)
+ASSUMED_MESSAGE_TOKENS = 20  # assumed tokens of a message in addition to its text
+ASSUMED_OUTPUT_GROWTH = (
+    3  # until then, the expected output is this many times the longest answer so far
+)
+ASSUMED_OUTPUT_TOKENS = 1000  # assumed output tokens if the run file sets no maximum
 
 
 class Demand(NamedTuple):
     """The limits that a process shares, and how much it would use of each now, by unit."""
 
     limits: Amounts  # units a minute
-    heads: Amounts  # used by the largest of the calls that are next
+    next_calls: Amounts  # used by the largest of the calls that are next
     queued: Amounts  # used by all calls that could be sent now
     margins: Amounts  # may be used by the unanswered calls beyond their reservations
 
@@ -179,9 +187,9 @@ class Reservation(NamedTuple):
     ``undivided`` is that in the limits of which a shard has a part.
     """
 
-    sent: float
+    sent_at: float
     amounts: Amounts
-    undivided: Reservation | None = None
+    parent: Reservation | None = None
 
 
 def _a_minute(limit: float, unit: Unit) -> str:
@@ -197,14 +205,14 @@ def _amounts(read: float, written: float, requests: int = 1) -> Amounts:
     }
 
 
-class Queue:
+class WaitingCalls:
     """Calls that wait for rate limits."""
 
     def next_requests(self) -> Iterator[Request]:
         """Return the waiting requests that could be sent now if there were no rate limits."""
         raise NotImplementedError
 
-    def serve(self) -> None:
+    def admit(self) -> None:
         """Admit the calls that the limits allow."""
         raise NotImplementedError
 
@@ -220,7 +228,7 @@ class SharedRates:
 
     windows: dict[Unit, SlidingWindow]
     demand: Callable[[], Demand]
-    serve: Callable[[], None]
+    admit: Callable[[], None]
 
     def clock(self) -> float:
         """Return the time in seconds that all machines share, or slightly later."""
@@ -250,22 +258,22 @@ class RateLimits:
 
     def __init__(
         self,
-        stated: Mapping[Unit, int],
+        user_limits: Mapping[Unit, int],
         *,
-        share: Path | None = None,
-        shared: SharedRates | None = None,
-        undivided: RateLimits | None = None,
+        shared_path: Path | None = None,
+        shared_rates: SharedRates | None = None,
+        parent: RateLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
-        self._share = share
-        self._shared = shared
-        self.undivided = undivided
-        if shared is not None:
-            self._clock = shared.clock
-            shared.demand = self._demand
-            shared.serve = self._serve
-        self._file: SharedFile | None = None
+        self._share = shared_path
+        self._shared = shared_rates
+        self.parent = parent
+        if shared_rates is not None:
+            self._clock = shared_rates.clock
+            shared_rates.demand = self._demand
+            shared_rates.admit = self._serve
+        self._file: SharedUseFile | None = None
         self._reported: dict[Unit, int] = {}
         self._lower: dict[Unit, str] = {}
         self._windows: dict[Unit, SlidingWindow] = {}
@@ -273,17 +281,17 @@ class RateLimits:
         """Changes to shared windows, applied when this process next locks the file."""
         self._estimate = TokenEstimate()
         self._open = 0
-        self.limiters: WeakSet[Queue] = WeakSet()
-        self.reason = ""
+        self.limiters: WeakSet[WaitingCalls] = WeakSet()
+        self.waiting_for = ""
         self.report: Report = lambda _: None
-        self.set_limits(stated)
+        self.set_limits(user_limits)
 
-    def set_limits(self, stated: Mapping[Unit, int]) -> None:
+    def set_limits(self, user_limits: Mapping[Unit, int]) -> None:
         """Replace the user's limits (units per minute), but keep the recorded use."""
-        self._stated = dict(stated)
-        if stated and self._share and self._file is None and sys.platform != "win32":
+        self._stated = dict(user_limits)
+        if user_limits and self._share and self._file is None and sys.platform != "win32":
             with contextlib.suppress(OSError):  # each process then applies the limits separately
-                self._file = SharedFile(self._share)
+                self._file = SharedUseFile(self._share)
         for unit in LIMIT_KEYS:
             self._limit(unit)
 
@@ -297,16 +305,16 @@ class RateLimits:
             self._windows.pop(unit, None)
 
     @contextlib.contextmanager
-    def exclusive(self) -> Iterator[bool]:
+    def lock(self) -> Iterator[bool]:
         """Lock the shared windows, if any, and yield whether this succeeded."""
         with contextlib.ExitStack() as stack:
             free = True
-            if self.undivided is not None:
-                free = stack.enter_context(self.undivided.exclusive())
+            if self.parent is not None:
+                free = stack.enter_context(self.parent.lock())
             if free:
                 free = stack.enter_context(self._exclusive_part())
             if not free:
-                self.reason = "another process, which has locked their file"
+                self.waiting_for = "another process, which has locked their file"
             yield free
 
     @contextlib.contextmanager
@@ -315,19 +323,19 @@ class RateLimits:
         if file is None or not self._stated:
             yield True
             return
-        with file.locked() as ours:
+        with file.lock() as ours:
             if not ours:
                 yield False
                 return
             shared = {unit: self._windows[unit] for unit in self._stated}
             uses = file.load()
             for unit, window in shared.items():
-                window.load(*uses.get(unit, (0.0, 0.0, {})))
+                window.restore(*uses.get(unit, (0.0, 0.0, {})))
             for change in self._pending:
                 change()
             self._pending.clear()
             yield True
-            file.save(uses | {unit: window.saved() for unit, window in shared.items()})
+            file.save(uses | {unit: window.state() for unit, window in shared.items()})
 
     def _change(self, unit: Unit, change: Callable[[], None]) -> None:
         if self._file is not None and unit in self._stated:
@@ -335,35 +343,35 @@ class RateLimits:
         else:
             change()
 
-    def wait(self, request: Request) -> float:
+    def wait_s(self, request: Request) -> float:
         """Return the minimum number of seconds until a request may be sent."""
         if not self._windows:
             return 0.0
         now = self._clock()
         margins = self._margins()
-        amounts = _amounts(*self._estimate.of(request))
+        amounts = _amounts(*self._estimate.expected_tokens(request))
         longest = 0.0
-        if self.undivided is not None:
-            longest = self.undivided.wait(request)
-            self.reason = self.undivided.reason
+        if self.parent is not None:
+            longest = self.parent.wait_s(request)
+            self.waiting_for = self.parent.waiting_for
         for unit, window in self._windows.items():
-            wait = window.wait(amounts[unit], margins[unit], now)
+            wait = window.wait_s(amounts[unit], margins[unit], now)
             if wait > longest:
                 longest = wait
-                self.reason = window.reason or f"the limit of {_a_minute(window.limit, unit)}"
+                self.waiting_for = window.reason or f"the limit of {_a_minute(window.limit, unit)}"
         return longest
 
-    def take(self, request: Request) -> Reservation | None:
+    def reserve(self, request: Request) -> Reservation | None:
         """Reserve a request's expected use. Return the reservation (None if nothing is limited)."""
         if not self._windows:
             return None
         now = self._clock()
-        amounts = _amounts(*self._estimate.of(request))
+        amounts = _amounts(*self._estimate.expected_tokens(request))
         amounts = {unit: amounts[unit] for unit in self._windows}
         for unit, amount in amounts.items():
-            self._windows[unit].take(amount, now)
+            self._windows[unit].reserve(amount, now)
         self._open += 1
-        undivided = None if self.undivided is None else self.undivided.take(request)
+        undivided = None if self.parent is None else self.parent.reserve(request)
         return Reservation(now, amounts, undivided)
 
     def settle(
@@ -371,7 +379,7 @@ class RateLimits:
         reservation: Reservation | None,
         request: Request,
         usage: Usage | None,
-        used: Used = "all",
+        used: UnreportedUse = "all",
     ) -> None:
         """Replace a reservation, if there is one, with the request's actual use.
 
@@ -379,26 +387,28 @@ class RateLimits:
         """
         if reservation is None:
             return
-        if self.undivided is not None:
-            self.undivided.settle(reservation.undivided, request, usage, used)
+        if self.parent is not None:
+            self.parent.settle(reservation.parent, request, usage, used)
         now = self._clock()
         self._open -= 1
         actual: Mapping[Unit, float] = reservation.amounts
         if usage is not None:
-            self._estimate.learn(request, usage)
+            self._estimate.update(request, usage)
             actual = _amounts(usage.input_tokens, usage.output_tokens)
         elif used != "all":
             actual = _amounts(0, 0, requests=used == "request")
         for unit, expected in reservation.amounts.items():
             if unit in self._windows:
                 settle = self._windows[unit].settle
-                self._change(unit, partial(settle, expected, actual[unit], reservation.sent, now))
+                self._change(
+                    unit, partial(settle, expected, actual[unit], reservation.sent_at, now)
+                )
         if len(self.limiters) > 1:
             self._serve()
 
     def _serve(self) -> None:
         for limiter in list(self.limiters):
-            limiter.serve()
+            limiter.admit()
 
     def _demand(self) -> Demand:
         heads = dict.fromkeys(self._stated, 0.0)
@@ -407,7 +417,7 @@ class RateLimits:
         for limiter in list(self.limiters):
             for place, request in enumerate(limiter.next_requests()):
                 calls += 1
-                amounts = _amounts(*self._estimate.of(request))
+                amounts = _amounts(*self._estimate.expected_tokens(request))
                 for unit in queued:
                     queued[unit] += amounts[unit]
                     if place == 0:
@@ -453,7 +463,7 @@ class RateLimits:
         return _amounts(*margins, requests=0)
 
 
-class SharedFile:
+class SharedUseFile:
     """A file in which all processes of this machine record their use of a model's limits."""
 
     _decoder = msgspec.msgpack.Decoder(Uses)
@@ -464,7 +474,7 @@ class SharedFile:
         finalize(self, os.close, self._file)
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[bool]:
+    def lock(self) -> Iterator[bool]:
         """Hold the file's lock in a ``with`` block, or yield False if another process holds it."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -497,7 +507,7 @@ class _Mean:
 
     def learn(self, value: float, weight: float) -> None:
         """Add a value. ``weight`` converts the error of the forecast to tokens."""
-        rate = 1 / min(self.seen + 1, MEMORY)
+        rate = 1 / min(self.seen + 1, MEAN_WINDOW_CALLS)
         missed = value - self.value
         if self.seen:
             self.error += rate * ((missed * weight) ** 2 - self.error)
@@ -516,21 +526,23 @@ class TokenEstimate:
         self._output = _Mean()
         self._longest = 1.0
 
-    def of(self, request: Request) -> tuple[float, float]:
+    def expected_tokens(self, request: Request) -> tuple[float, float]:
         """Return the expected input and output tokens of a request."""
-        size = characters(request)
+        size = count_characters(request)
         answers = 1 + len(request.others)
-        written: float = request.decoding.max_tokens or BOUND_OUTPUT
-        if self._output.seen < LEARNED:
+        written: float = request.decoding.max_tokens or ASSUMED_OUTPUT_TOKENS
+        if self._output.seen < MIN_LEARNED_CALLS:
             if self._output.seen:  # max_tokens of 8,192 says little if answers have 20
-                written = min(written, BOUND_TIMES * self._longest)
-            read = size / BOUND_CHARACTERS + BOUND_MESSAGE * len(request.sent_messages)
+                written = min(written, ASSUMED_OUTPUT_GROWTH * self._longest)
+            read = size / ASSUMED_CHARS_PER_TOKEN + ASSUMED_MESSAGE_TOKENS * len(
+                request.sent_messages
+            )
             return read, written * answers
         return size * self._per_character.value, min(self._output.value, written) * answers
 
-    def learn(self, request: Request, usage: Usage) -> None:
+    def update(self, request: Request, usage: Usage) -> None:
         """Update the estimates with the token usage of a finished call."""
-        size = max(1, characters(request))
+        size = max(1, count_characters(request))
         output = usage.output_tokens / (1 + len(request.others))
         self._per_character.learn(usage.input_tokens / size, size)
         self._output.learn(output, 1.0)
@@ -542,6 +554,6 @@ class TokenEstimate:
         return spread * sqrt(self._per_character.error), spread * sqrt(self._output.error)
 
 
-def characters(request: Request) -> int:
+def count_characters(request: Request) -> int:
     """Return the number of characters that a request sends."""
     return sum(len(message.content) for message in request.sent_messages)

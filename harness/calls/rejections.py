@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from harness.calls.calls import PaidElsewhere
-from harness.calls.circuit import second_control_of
+from harness.calls.circuit import second_control_request
 from harness.calls.signals import Ask
 from harness.errors import CallError, FatalCallError, PromptRefused, PromptTooLong, RequestRejected
 from harness.records import Message, Reply, Request
 
-DIFFERENT_PROMPTS = 20  # rejected in a row with the same message, they end the run
+MAX_REJECTED_PROMPTS = 20  # rejected in a row with the same message, they end the run
 _ID = re.compile(
     r"\b(?=\w*\d)(?=\w*[a-zA-Z])[\w-]{16,}|\b(?=\w*\d)[0-9a-fA-F]{6,}\b|\d+"
 )  # such as that of a request; or any number
@@ -38,7 +38,7 @@ class RejectionLimit:
     """
 
     ask: Ask
-    answered: Callable[[], Request | None] = lambda: None
+    find_answered: Callable[[], Request | None] = lambda: None
     control: Ask | None = None
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class RejectionLimit:
         try:
             reply = await self.ask(request)
         except PaidElsewhere:
-            self.clear()
+            self.reset()
             raise
         except (PromptRefused, PromptTooLong):
             raise
@@ -67,20 +67,20 @@ class RejectionLimit:
                 self._prompts.clear()
             self._reasons = reasons
             self._prompts.add(request.messages)
-            if len(self._prompts) < DIFFERENT_PROMPTS:
+            if len(self._prompts) < MAX_REJECTED_PROMPTS:
                 raise
-            answered = self.answered()
+            answered = self.find_answered()
             if answered is not None and self.control is not None:
-                self.clear()  # other calls count from zero while the control call is in flight
-                if await _is_answered(self.control, second_control_of(answered)):
+                self.reset()  # other calls count from zero while the control call is in flight
+                if await _is_answered(self.control, second_control_request(answered)):
                     raise
-            problem = f"{DIFFERENT_PROMPTS} different prompts in a row were rejected alike."
+            problem = f"{MAX_REJECTED_PROMPTS} different prompts in a row were rejected alike."
             remedy = "Correct the run file, or check the account. Answers so far are saved."
             raise FatalCallError(f"{problem} {error.message}", remedy) from None
-        self.clear()
+        self.reset()
         return reply
 
-    def clear(self) -> None:
+    def reset(self) -> None:
         """Count again from 0: the model has answered, perhaps from the cache."""
         self._prompts.clear()
 

@@ -9,21 +9,22 @@ from typing import NamedTuple
 from harness.records import Reply, Request
 
 Ask = Callable[[Request], Awaitable[Reply]]
-"""A layer of the call stack: sends a request to the layer below and returns its reply."""
+"""A layer of the call stack: sends a request to the layer below, and returns the reply."""
 
-Report = Callable[[str], None]  # takes a status text; an empty text clears it
+Report = Callable[[str], None]
+"""Shows a status text to the user. An empty text clears the previous one."""
 
 
 class NotSent(Exception):
-    """A call was not sent. Subclasses say why."""
+    """The base class of reasons why a call is not sent."""
 
 
 class Stopping(NotSent):
-    """The run is stopping, so this call is not made."""
+    """The call is not made because the run is stopping."""
 
 
 class CircuitOpen(NotSent):
-    """The provider is down. The circuit breaker sends the call again later."""
+    """The call is not sent now because the provider is down. The circuit breaker retries it."""
 
 
 class Stop:
@@ -50,7 +51,11 @@ class Stop:
         self._callbacks.append(callback)
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep for a number of seconds, or raise Stopping as soon as the run stops."""
+        """Sleep for a number of seconds.
+
+        Raises:
+            Stopping: As soon as the run stops.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._event.wait()
@@ -58,49 +63,50 @@ class Stop:
 
 
 class Load(NamedTuple):
-    """Counts of a model's calls: in flight and waiting now, and failed in this session."""
+    """Counts of a model's calls in a session."""
 
-    in_flight: int = 0
-    waiting: int = 0
-    failed: int = 0  # transient failures, such as timeouts and 429s
-    rate_limited: int = 0  # those that the provider refused because of its rate limit (429)
-    limited_by: str = ""  # what waiting calls wait for
+    in_flight: int = 0  # now
+    waiting: int = 0  # now
+    failed: int = 0  # transient failures so far, such as timeouts and 429s
+    rate_limited: int = 0  # failures so far because of the provider's rate limit (429)
+    limited_by: str = ""  # the limit for which calls are waiting
 
 
 class Notices:
-    """The current status of each part of the call stack. Thread-safe.
+    """The current status of each source, such as a model's limits. Thread-safe.
 
     Attributes:
-        listen: Called with each new status text.
-        loads: For each model, by its section's place in the run file (such as ``model``), a
-            function that returns its current load.
-        pauses: For each model, the Unix time at which its latest long pause ends.
+        on_status: Called with each new status text.
+        loads: Functions that return a model's current load, by the key of the model's section in
+            the run file (such as ``judges.grader.model``).
+        pauses: The Unix time at which a model's latest long pause ends, by the same key.
     """
 
     def __init__(self) -> None:
-        self.listen: Report = lambda _: None
+        self.on_status: Report = lambda _: None
         self.loads: dict[str, Callable[[], Load]] = {}
         self.pauses: dict[str, float] = {}
-        self._now: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
 
-    def status(self, source: str) -> Report:
-        """Return a function that sets the status of a source. An empty text clears it."""
+    def reporter(self, source: str) -> Report:
+        """Return a function that sets the status text of a source. "" clears the status."""
 
         def report(text: str) -> None:
             if not text:
-                self._now.pop(source, None)
+                self._texts.pop(source, None)
                 return
-            self._now[source] = f"{source}: {text}" if source else text
-            self.listen(self._now[source])
+            self._texts[source] = f"{source}: {text}" if source else text
+            self.on_status(self._texts[source])
 
         return report
 
     @property
     def pause_s(self) -> float:
-        """For how many more seconds a model pauses, or 0."""
-        return max([0.0, *(end - time.time() for end in list(self.pauses.values()))])
+        """The seconds until the last of the models' long pauses ends, or 0."""
+        last_end = max(list(self.pauses.values()), default=0.0)
+        return max(0.0, last_end - time.time())
 
     @property
-    def now(self) -> list[str]:
+    def messages(self) -> list[str]:
         """The current status texts, at most one per source."""
-        return list(self._now.values())
+        return list(self._texts.values())

@@ -204,11 +204,11 @@ def main() -> None:
             )
         raise
     if message:
-        from harness.config.settings import without_secrets
+        from harness.config.settings import mask_secrets
         from harness.report.text import escape_unprintable
 
         # Messages may quote arguments, files, and exceptions of the user's own code.
-        text = escape_unprintable(without_secrets(message), "\n\t")
+        text = escape_unprintable(mask_secrets(message), "\n\t")
         print(f"harness: {text}", file=sys.stderr)  # noqa: T201
     sys.exit(code)
 

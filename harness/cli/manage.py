@@ -1,5 +1,6 @@
 """`harness ls`, `rm` and `mv`: list, delete and rename runs."""
 
+from math import fsum
 from typing import Annotated, Any
 
 import msgspec
@@ -27,17 +28,23 @@ def ls(form: Format = "table") -> None:
         metrics: dict[str, Metrics | None] = {}
         started: dict[str, float] = {}
         problems: dict[str, str] = {}
+        paid: dict[str, float] = {}  # by the run's id, so that copies of a run count once
+        merged: set[str] = set()  # ids of shards, whose payments count in the merged run
         for folder in folders:
             metrics[folder.name] = None
             try:
                 manifest = folder.read_manifest()
                 if started_at := manifest.get("started_at"):
                     started[folder.name] = started_at
-                metrics[folder.name] = _read(folder, manifest)
+                metrics[folder.name] = run_figures = _read(folder, manifest)
+                merged.update(manifest.get("merged_ids", ()))
+                if run_figures is not None:
+                    paid[folder.run_id()] = run_figures.paid_usd
             except HarnessError as error:
                 say(f"{folder.name}: {error}")
                 problems[folder.name] = str(error)
-        show(runs_document(metrics, started, problems), form)
+        paid_usd = fsum(amount for run_id, amount in paid.items() if run_id not in merged)
+        show(runs_document(metrics, started, problems, paid_usd), form)
     else:
         say(f"No runs in {root}. Start one with 'harness run configs/quickstart.yaml'.")
 

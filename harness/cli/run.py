@@ -20,7 +20,7 @@ from harness.calls.budget import Budget
 from harness.cli.options import Limit, Overrides, outcomes
 from harness.cli.verbs import next_steps, run_files
 from harness.config.run_file import RunFile
-from harness.config.settings import Settings, secret
+from harness.config.settings import Settings, read_secret
 from harness.declarations import load_members
 from harness.engine.executor import Execution, Result, execute_all
 from harness.engine.infrastructure import set_copies_aside
@@ -35,10 +35,10 @@ from harness.records import OUTCOMES, Outcome
 from harness.report.text import format_usd
 from harness.store.judgements import read_register
 from harness.store.run_folder import RunFolder
-from harness.store.runs import fresh_base, run_name, set_aside, shard_base
+from harness.store.runs import move_runs_aside, run_name, shard_base_name, unused_base
 from harness.terminal.console import output, say, show
 from harness.terminal.display import Display, exact_usd
-from harness.wording import format_count
+from harness.wording import format_count, join_first
 
 
 def run(
@@ -82,10 +82,10 @@ def run(
     changes = {"shard": shard} if shard else {}
     base, runs = read_runs(file, model=model, overrides=option or [], further=changes, limit=limit)
     base = name or base
-    if shard and (part := next(iter(runs.values())).part):
-        base = shard_base(base, part)
+    if shard and (part := next(iter(runs.values())).parsed_shard):
+        base = shard_base_name(base, part)
     if batch or detach:
-        runs = {variant: run.in_batches(detach=detach) for variant, run in runs.items()}
+        runs = {variant: run.with_batches(detach=detach) for variant, run in runs.items()}
     names: list[str] = [*OUTCOMES[1:]]  # all but ok
     if retry:
         folders = [RunFolder(settings.runs_dir, run_name(base, variant)) for variant in runs]
@@ -102,7 +102,7 @@ def _finish_reasons(folders: Iterable[RunFolder]) -> set[str]:
 
     reasons = set[str]()
     for folder in folders:
-        if folder.begun():
+        if folder.has_attempts():
             reasons |= AttemptIndex(folder.attempts, judges=False).finish_reasons()
     return reasons
 
@@ -135,8 +135,8 @@ def carry_out(
     """Check and execute the runs or, in a dry run, show their plans."""
     missing: list[str] = []
     folders = [RunFolder(settings.runs_dir, run_name(base, variant)) for variant in runs]
-    finished = not options.fresh and all(folder.unfinished() == 0 for folder in folders)
-    lookup = _collecting(missing) if options.dry_run or finished else secret
+    finished = not options.fresh and all(folder.count_unfinished() == 0 for folder in folders)
+    lookup = _collecting(missing) if options.dry_run or finished else read_secret
     with Resources(settings, lookup) as resources:
         prepared = partial(
             prepare_all, runs, resources=resources, retried=options.retried, extends=options.table
@@ -150,18 +150,18 @@ def carry_out(
                     by_variant = prepared(base, rescore=options.rescore)
                 except RunConflict as conflict:
                     say(f"{conflict} This is the plan of a new run.", "yellow")
-            by_variant = by_variant or prepared(fresh_base(root, base, ["", *runs]))
+            by_variant = by_variant or prepared(unused_base(root, base, ["", *runs]))
             jobs = list(by_variant.values())
             _say_warnings(jobs)
             show_plans(jobs, missing, base)
             return
-        with set_aside(root, base, runs) if options.fresh else nullcontext("") as earlier:
+        with move_runs_aside(root, base, runs) if options.fresh else nullcontext("") as earlier:
             if options.fresh:
                 set_copies_aside(settings, base, runs)
             prepare_data(runs, base, resources)
             jobs = list(prepared(base, rescore=options.rescore).values())
             if missing and any(job.has_calls_left() for job in jobs):
-                secret(missing[0])
+                read_secret(missing[0])
             _say_warnings(jobs)
             confirm: Confirm
             for confirm in load_members("run_steps", "confirm"):
@@ -212,9 +212,12 @@ def _run_all(jobs: Sequence[Job], base: str, command: str, table: bool) -> int:
             else:
                 results[execution.job.variant.name] = execution.result.metrics
                 code = max(code, _say_ended(execution, execution.result, command, display))
-        if display.interrupted and code <= 1 and len(results) + len(failed) < len(jobs):
+        not_run = [job.folder.name for job in jobs[len(results) + len(failed) :]]
+        if display.interrupted and code <= 1 and not_run:
             say(f"Interrupted. To continue: {command}")
             code = INTERRUPTED
+        if code in (BUDGET_SPENT, INTERRUPTED) and not_run:
+            say(f"Not run: {join_first(not_run, 20)}.")
 
     try:
         with Display({job.folder.name: job.variant.name for job in jobs}) as display:
@@ -319,10 +322,10 @@ def _say_errors(tally: Tally, outcome: Outcome) -> None:
 def _say_saved(job: Job) -> None:
     """Print how much the prompt caches of the run's models saved."""
     for model in {id(model): model for model in job.models}.values():
-        usage = model.beginnings.usage
+        usage = model.prefixes.usage
         if not (usage.cached_input_tokens or usage.cache_write_tokens):
             continue
-        saved = model.beginnings.saved_usd
+        saved = model.prefixes.saved_usd
         money = ""
         if model.price:
             money = (
@@ -390,7 +393,7 @@ def _collecting(missing: list[str]) -> Callable[[str], str]:
 
     def lookup(variable: str) -> str:
         try:
-            return secret(variable)
+            return read_secret(variable)
         except SecretMissing:
             missing.append(variable)
             return ""
@@ -432,9 +435,9 @@ def early_end(ended: Ending, budget: Budget | None, key: str, command: str) -> i
     """If a session ended early, print why and that ``command`` resumes it. Return the exit code."""
     if ended == "budget" and budget is not None:
         calls = "calls without a recorded cost (failed, cut off, uncounted or of a deleted run)"
-        unsure = f", {exact_usd(budget.unsure)} of it for {calls}"
-        spent = f"{exact_usd(budget.spent)} is spent{unsure if budget.unsure else ''}"
-        call = f"the next call, which may cost {exact_usd(budget.wanted)}"
+        unsure = f", {exact_usd(budget.unsure_usd)} of it for {calls}"
+        spent = f"{exact_usd(budget.spent_usd)} is spent{unsure if budget.unsure_usd else ''}"
+        call = f"the next call, which may cost {exact_usd(budget.unmet_usd)}"
         say(f"The budget of {format_usd(budget.usd)} cannot pay for {call}: {spent}. Raise {key}.")
         larger = re.sub(r"(budget\.usd=|--budget[ =])\S+", r"\1…", command)
         say(f"Then, to continue: {larger}")

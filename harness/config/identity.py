@@ -11,21 +11,25 @@ from harness.execution import set_code_permission
 from harness.plugin_loader import kind
 from harness.ports import Backend, plugin_class
 
-GROWING = ("samples", "rounds.max", "limit")  # keys that a resumed run may raise, but not lower
+GROWING_KEYS = (
+    "samples",
+    "rounds.max",
+    "limit",
+)  # keys that a resumed run may raise, but not lower
 
-NAMED = ("judges", "panels")  # sections that are lists, with elements identified by name
+NAMED_LISTS = ("judges", "panels")  # sections that are lists, with elements identified by name
 
-MAY_CHANGE = (
+CHANGEABLE_KEYS = (
     *("folder", "limits", "budget", "measure", "check", "variants", "matrix"),
     *("task.path", "task.as"),
 )
 """Keys that may change when a run is resumed. The keys below them may change too."""
 
-ON_ERROR = "model.on_error"
+ON_ERROR_KEY = "model.on_error"
 """A key that may change to ``fail`` only: crashes that count already would still count. If it is
 unset, a run continues as it began."""
 
-MAY_CHANGE_OF_MODEL = ("path", "api_key_env", "price", "limits", "placement", "headers")
+CHANGEABLE_MODEL_KEYS = ("path", "api_key_env", "price", "limits", "placement", "headers")
 """Keys that may change in each model's section when a run is resumed.
 
 A backend may allow more keys (`Backend.may_change`). The ``path`` of ``polish`` is an exception: it
@@ -33,16 +37,16 @@ must not change, because no fingerprint shows whether the weights are the same.
 """
 
 
-def conflicts(before: RunFile, now: RunFile) -> list[str]:
+def conflicting_keys(before: RunFile, now: RunFile) -> list[str]:
     """Return the dotted keys that must not change but have.
 
     An added or removed judge or panel counts as one key.
     """
-    old_tree = by_name(before)
-    new_tree = by_name(now)
+    old_tree = tree_by_name(before)
+    new_tree = tree_by_name(now)
     with set_code_permission("refused"):  # only the new run file's code may be executed
-        free = free_keys(old_tree)
-    free += free_keys(new_tree)
+        free = changeable_keys(old_tree)
+    free += changeable_keys(new_tree)
     only_in_one = _names(old_tree) ^ _names(new_tree)
     old = flatten(old_tree)
     new = flatten(new_tree)
@@ -51,7 +55,7 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
         if is_below(key, free) or _may_become(key, old.get(key), new.get(key)):
             continue
         section, *path = key.split(".")
-        if section in NAMED and path and path[0] in only_in_one:
+        if section in NAMED_LISTS and path and path[0] in only_in_one:
             key = f"{section}.{path[0]}"
         differing[key] = None
     return [key for key in differing if not is_below(key, differing.keys() - {key})]
@@ -64,14 +68,16 @@ def _names(tree: Mapping[str, Any]) -> set[str]:
 
 def _may_become(key: str, old: Any, new: Any) -> bool:
     """Return whether a key may have a new value when a run is resumed."""
-    if key in GROWING and (new is None or (old is not None and new >= old)):  # null means no limit
+    if key in GROWING_KEYS and (
+        new is None or (old is not None and new >= old)
+    ):  # null means no limit
         return True
-    if key == ON_ERROR and (old != "fail" or new is None):
+    if key == ON_ERROR_KEY and (old != "fail" or new is None):
         return True
     return bool(old == new)
 
 
-def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
+def conflicting_judge_keys(before: JudgeSection, now: JudgeSection) -> list[str]:
     """Return the dotted keys of a judge's section that must not change but have."""
     old = flatten(before.model_dump(mode="json"))
     new = flatten(now.model_dump(mode="json"))
@@ -80,13 +86,13 @@ def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
     return [key for key in changed if not is_below(key, free)]
 
 
-def free_keys(tree: Mapping[str, Any]) -> list[str]:
+def changeable_keys(tree: Mapping[str, Any]) -> list[str]:
     """Return the dotted keys of a run file (`by_name`) that may change freely in a resumed run."""
     models = {"model": tree.get("model"), "polish": tree.get("polish")}
     models["user.model"] = (tree.get("user") or {}).get("model")
     for name, judge in tree.get("judges", {}).items():
         models[f"judges.{name}.model"] = judge["model"]
-    free = list(MAY_CHANGE)
+    free = list(CHANGEABLE_KEYS)
     for place, model in models.items():
         if model:
             free += _free_of_model(place, model)
@@ -94,24 +100,24 @@ def free_keys(tree: Mapping[str, Any]) -> list[str]:
 
 
 def _free_of_model(place: str, model: Mapping[str, Any]) -> list[str]:
-    keys = [key for key in MAY_CHANGE_OF_MODEL if (place, key) != ("polish", "path")]
+    keys = [key for key in CHANGEABLE_MODEL_KEYS if (place, key) != ("polish", "path")]
     with contextlib.suppress(ConfigError):  # a run can be read even if its backend is missing
         backend = kind("backends").load(str(model.get("backend")))
         keys += plugin_class(backend, Backend).may_change  # type: ignore[type-abstract]
     return [f"{place}.{key}" for key in keys]
 
 
-def by_name(run: RunFile) -> dict[str, Any]:
+def tree_by_name(run: RunFile) -> dict[str, Any]:
     """Return a run file as nested mappings, with judges and panels by name."""
     tree = run.model_dump(mode="json")
-    for section in NAMED:
+    for section in NAMED_LISTS:
         tree[section] = {element["as"]: element for element in tree[section]}
     return tree
 
 
-def value(run: RunFile, key: str) -> Any:
+def key_value(run: RunFile, key: str) -> Any:
     """Return the value of a dotted key in a run file, or None if there is no such key."""
-    node: Any = by_name(run)
+    node: Any = tree_by_name(run)
     for part in key.split("."):
         node = node.get(part) if isinstance(node, dict) else None
     return node

@@ -9,14 +9,14 @@ from typing import Any
 import yaml
 
 from harness.config.run_file import RunFile, flatten, is_below
-from harness.config.sections import VARIABLE
+from harness.config.sections import VARIABLE_REFERENCE
 from harness.config.settings import configured_secrets
-from harness.config.validation import key_only, validated
-from harness.config.yaml_text import RefusedYaml, is_plain_text, parse_yaml, read
+from harness.config.validation import safe_key, validate
+from harness.config.yaml_text import RefusedYaml, is_plain_text, parse_yaml, read_mapping
 from harness.errors import ConfigError, option, suggest_name
 
 
-def override(tree: dict[str, Any], key: str, value: Any) -> None:
+def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
     """Set the value of a dotted key in nested mappings, adding missing sections.
 
     Elements of lists are found by ``as`` or else ``name``, as in ``judges.second.max_tokens``.
@@ -33,18 +33,18 @@ def override(tree: dict[str, Any], key: str, value: Any) -> None:
         else:
             below = _element(place, section)
         if not isinstance(below, dict | list):
-            problem = f"{key_only(key)!r} cannot be set: {section!r} is a value, not a section."
+            problem = f"{safe_key(key)!r} cannot be set: {section!r} is a value, not a section."
             raise ConfigError(problem, "Check the key's path.")
         place = below
     if isinstance(place, list):
         by_name = _by_name(place)
         if last not in by_name:
             list_key = ".".join(sections)
-            problem = f"{key_only(key)!r} names no element of the list {key_only(list_key)!r}."
-            forms = [key_only(f"{list_key}.{name}.{last}") for name in by_name]
+            problem = f"{safe_key(key)!r} names no element of the list {safe_key(list_key)!r}."
+            forms = [safe_key(f"{list_key}.{name}.{last}") for name in by_name]
             remedy = f"Name the element: {', '.join(forms)}." if forms else "The list is empty."
             raise ConfigError(problem, remedy)
-        problem = f"{key_only(key)!r} cannot be set as a whole: it is an element of a list."
+        problem = f"{safe_key(key)!r} cannot be set as a whole: it is an element of a list."
         raise ConfigError(problem, "Set its keys one by one.")
     place[last] = value
 
@@ -65,13 +65,13 @@ def _element(elements: list[Any], name: str) -> Any:
         remedy = suggest_name(name, by_name) or "Elements are found by their 'as' or 'name'."
         if name.isdecimal() and by_name:
             remedy = (
-                f"Write an element's name, not its number: {', '.join(map(key_only, by_name))}."
+                f"Write an element's name, not its number: {', '.join(map(safe_key, by_name))}."
             )
         elif name.isdecimal() and elements:
             remedy = (
                 "Elements are found by name: give them 'as' in the file, or set the whole list."
             )
-        raise ConfigError(f"The list has no element {key_only(name)!r}.", remedy)
+        raise ConfigError(f"The list has no element {safe_key(name)!r}.", remedy)
     return by_name[name]
 
 
@@ -89,7 +89,7 @@ def parse_override(text: str) -> tuple[str, Any]:
         raise ConfigError(f"-o {begin!r} is not an override.", "Write -o key.path=value.")
     keys = key.split(".")
     problem = "the value is not valid YAML"
-    remedy = f"Quote it: -o '{key_only(key)}=\"…\"'."
+    remedy = f"Quote it: -o '{safe_key(key)}=\"…\"'."
     try:
         parsed = parse_yaml(value, keys)
         return key, value if is_plain_text(value, keys) else parsed
@@ -103,20 +103,20 @@ def parse_override(text: str) -> tuple[str, Any]:
             remedy = "Use single quotes: in double quotes, a backslash begins an escape."
     if re.search("{{|{%", value):
         return key, value
-    raise ConfigError(f"-o {key_only(key)}: {problem}.", remedy)
+    raise ConfigError(f"-o {safe_key(key)}: {problem}.", remedy)
 
 
-def load(
+def load_variants(
     path: str | Path, overrides: Iterable[str] = (), values: Mapping[str, Any] | None = None
 ) -> dict[str, RunFile]:
     """Return the runs of a run file by variant. A file without variants has one run, named "".
 
     ``overrides`` have the form ``key.path=value``; ``values`` has values by dotted key.
     """
-    return expand(read(Path(path)), str(path), overrides, values)
+    return expand_variants(read_mapping(Path(path)), str(path), overrides, values)
 
 
-def expand(
+def expand_variants(
     raw: dict[str, Any],
     path: str,
     overrides: Iterable[str] = (),
@@ -138,10 +138,10 @@ def expand(
     if "name" in common:
         remedy = f"A run has the name of its file, or another one with {option('name', 'NAME')}."
         raise ConfigError(f"{path}: unknown key 'name'.", f"{remedy} A task's name is task.name.")
-    base = validated(RunFile, common, path)
+    base = validate(RunFile, common, path)
     runs: dict[str, RunFile] = {}
     same: dict[str, str] = {}
-    for name, changes in base.combinations().items():
+    for name, changes in base.expanded_variants().items():
         where = f"{path}, variant {name!r}"
         model_keys = [key for key in changes if _MODEL.fullmatch(key)]
         of_models = _of_models(changes, model_keys, fixed, model_section)
@@ -154,7 +154,7 @@ def expand(
         tree.pop("matrix", None)
         for key in model_keys:
             _refuse_other_address(_section(common, key), _section(tree, key), key, where)
-        runs[name] = validated(RunFile, tree, where)
+        runs[name] = validate(RunFile, tree, where)
         twin = same.setdefault(repr(runs[name]), name)
         if twin != name:
             raise ConfigError(f"{where}: it is identical to {twin!r}.", "Remove one of them.")
@@ -226,7 +226,7 @@ def _section(tree: Any, key: str) -> Mapping[str, Any]:
 _MODEL = re.compile(r"model|polish|user\.model|judges\.[^.]+\.model")  # keys of models' sections
 
 
-def refuse_secrets(tree: object, where: str) -> None:
+def check_no_secrets(tree: object, where: str) -> None:
     """Raise ConfigError, naming ``where``, if mappings contain a configured secret."""
     texts = list(_texts(tree, ""))
     variables: set[str] = set()
@@ -234,7 +234,7 @@ def refuse_secrets(tree: object, where: str) -> None:
         if place.endswith("api_key_env"):
             variables.add(text)
         if ".headers." in f".{place}":
-            variables.update(VARIABLE.findall(text))
+            variables.update(VARIABLE_REFERENCE.findall(text))
     secrets = configured_secrets(variables)
     for place, text in texts:
         for variable, value in secrets.items():
@@ -277,8 +277,8 @@ def _changed(
         try:
             if model_section and isinstance(value, str) and _MODEL.fullmatch(key):
                 value = model_section(value)
-            override(tree, key, value)
+            set_key(tree, key, value)
         except ConfigError as error:
             raise ConfigError(f"{where}: {error.message}", error.remedy) from None
-    refuse_secrets(tree, where)
+    check_no_secrets(tree, where)
     return tree

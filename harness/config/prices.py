@@ -20,12 +20,12 @@ import yaml
 from msgspec import structs
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.config.validation import Section, validated
-from harness.config.yaml_text import read
+from harness.config.validation import Section, validate
+from harness.config.yaml_text import read_mapping
 from harness.errors import ConfigError
 from harness.records import Usage
 
-BUILTIN = Path(__file__).with_name("prices.yaml")
+BUILTIN_PATH = Path(__file__).with_name("prices.yaml")
 
 Usd = Annotated[float, Field(strict=True, ge=0, le=1_000_000, allow_inf_nan=False)]
 """A price in US dollars per million tokens."""
@@ -48,7 +48,7 @@ class Prices(BaseModel):
     batch_input: Usd | None = None
     batch_output: Usd | None = None
 
-    def share_in_batches(self, factor: float) -> dict[str, float]:
+    def batch_prices(self, factor: float) -> dict[str, float]:
         """Return the unset batch prices, by key, as the ordinary prices times ``factor``."""
         shares = {}
         if self.batch_input is None:
@@ -107,11 +107,11 @@ class Price(Prices):
         above = LongContext(above_tokens=long.above_tokens, **long._batch()) if long else None
         return Price(long_context=above, **self._batch())
 
-    def in_batches(self, factor: float) -> Price:
+    def with_batch_factor(self, factor: float) -> Price:
         """Return a copy whose unset batch prices are the ordinary prices times ``factor``."""
         long = self.long_context
-        above = long.model_copy(update=long.share_in_batches(factor)) if long else None
-        return self.model_copy(update={**self.share_in_batches(factor), "long_context": above})
+        above = long.model_copy(update=long.batch_prices(factor)) if long else None
+        return self.model_copy(update={**self.batch_prices(factor), "long_context": above})
 
     def cost(self, usage: Usage) -> float:
         """Return the cost of a call with this token usage, in US dollars."""
@@ -119,12 +119,12 @@ class Price(Prices):
         prices = long if long and usage.input_tokens > long.above_tokens else self
         return prices._of(usage) / _EXACT
 
-    def saved(self, usage: Usage) -> float:
+    def cache_savings(self, usage: Usage) -> float:
         """Return the US dollars that the prompt cache saved (negative if it cost more)."""
         plain = structs.replace(usage, cached_input_tokens=0, cache_write_tokens=0)
         return self.cost(plain) - self.cost(usage)
 
-    def most(self, input_tokens: int, output_tokens: int) -> float:
+    def max_cost(self, input_tokens: int, output_tokens: int) -> float:
         """Return the maximum cost, in US dollars, of a call with at most this many tokens."""
         long = self.long_context
         if long is None or input_tokens <= long.above_tokens:
@@ -155,7 +155,7 @@ class PriceEntry:
     as_of: date | None = None  # when it was read
     until: date | None = None  # the last day on which it is valid
     note: str | None = None
-    own: bool = False  # whether it is from the user's file
+    is_users: bool = False  # whether it is from the user's file
 
 
 class PriceList:
@@ -215,7 +215,7 @@ class _Provider(Section):
         for model, listed in self.models.items():
             price = Price(**{name: getattr(listed, name) for name in Price.model_fields})
             if self.batch_factor is not None:
-                price = price.in_batches(self.batch_factor)
+                price = price.with_batch_factor(self.batch_factor)
             yield PriceEntry(
                 host=host.lower(),
                 model=model,
@@ -224,7 +224,7 @@ class _Provider(Section):
                 as_of=listed.as_of or self.as_of,
                 until=listed.until,
                 note=listed.note,
-                own=is_own,
+                is_users=is_own,
             )
 
 
@@ -240,7 +240,7 @@ def load_prices(path: Path | None, *, today: date | None = None) -> PriceList:
 @functools.cache
 def _builtin() -> tuple[PriceEntry, ...]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # Ten times as fast, if available.
-    tree = yaml.load(BUILTIN.read_text(encoding="utf-8"), loader)  # noqa: S506 (a SafeLoader)
+    tree = yaml.load(BUILTIN_PATH.read_text(encoding="utf-8"), loader)  # noqa: S506 (a SafeLoader)
     entries: list[PriceEntry] = []
     for host, section in tree.items():
         entries += _Provider.model_validate(section).entries(host)
@@ -252,11 +252,11 @@ _FORM = "Write US dollars per million tokens: 'HOST: {models: {gpt-4: {input: 30
 
 def _own(path: Path) -> Iterator[PriceEntry]:
     try:
-        tree = read(path, "list of prices", _FORM)
+        tree = read_mapping(path, "list of prices", _FORM)
     except ConfigError as error:
         raise ConfigError(f"HARNESS_PRICES: {error.message}", error.remedy) from None
     for host, listed in tree.items():
         if not re.fullmatch(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:]+", host):
             remedy = "Write the API's host, such as api.openai.com."
             raise ConfigError(f"{path}: {host!r} is not a host name.", remedy)
-        yield from validated(_Provider, listed, f"{path}: {host}", _FORM).entries(host, is_own=True)
+        yield from validate(_Provider, listed, f"{path}: {host}", _FORM).entries(host, is_own=True)

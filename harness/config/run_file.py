@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field, field_validator, model_validator
 
 from harness.config.sections import (
-    MOST,
+    MAX_COUNT,
     Bounds,
     BudgetSection,
     Count,
@@ -26,40 +26,40 @@ from harness.config.sections import (
     Seed,
     TaskSection,
     UserSection,
-    keys_of,
-    names_a_secret,
+    is_secret_key,
+    nested_keys,
 )
-from harness.config.validation import Section, key_only, validated
+from harness.config.validation import Section, safe_key, validate
 from harness.errors import ConfigError
 from harness.ports import Backend
 from harness.records import Decoding
 
-MOST_SAMPLES = 100_000  # per instance; a run's plan iterates over all of them
+MAX_SAMPLES = 100_000  # per instance; a run's plan iterates over all of them
 
 
-TOOLS = ("tools", "functions", "toolConfig", "tool_config")  # fields of providers' requests
+TOOL_FIELDS = ("tools", "functions", "toolConfig", "tool_config")  # fields of providers' requests
 
 
 class Shard(NamedTuple):
     """One of several disjoint parts of a run, each worked on by a separate process."""
 
     number: int  # from 1
-    of: int
+    n_shards: int
 
     def __str__(self) -> str:
-        return f"{self.number}/{self.of}"
+        return f"{self.number}/{self.n_shards}"
 
-    def part(self, total: int) -> int:
+    def share_of(self, total: int) -> int:
         """Return the shard's part of a number."""
-        return total // self.of + (self.number <= total % self.of)
+        return total // self.n_shards + (self.number <= total % self.n_shards)
 
 
-def shard_of(text: str | None) -> Shard | None:
+def parse_shard(text: str | None) -> Shard | None:
     """Return the shard that is written like 3/16, or None for a whole run (None or "")."""
     return Shard(*map(int, text.split("/"))) if text else None
 
 
-MOST_SHARDS = 10_000
+MAX_SHARDS = 10_000
 
 
 class RunFile(Section):
@@ -68,7 +68,7 @@ class RunFile(Section):
     task: TaskSection  # the benchmark
     model: EvaluatedModelSection  # the model that is evaluated
     decoding: Decoding = Field(default_factory=Decoding)  # sampling parameters
-    samples: Annotated[Count, Field(le=MOST_SAMPLES)] = 1  # independent answers per instance
+    samples: Annotated[Count, Field(le=MAX_SAMPLES)] = 1  # independent answers per instance
     measure: str | None = None  # a score, or such as pass@4; None: the task's primary metric
     rounds: RoundsSection = Field(default_factory=RoundsSection)  # answers after feedback
     seed: Seed | None = 0  # for the order, the provider and simulations; None sends none
@@ -88,17 +88,17 @@ class RunFile(Section):
     )  # values by key; every combination is a variant
 
     @property
-    def part(self) -> Shard | None:
+    def parsed_shard(self) -> Shard | None:
         """The shard to which the run is limited, or None for a whole run."""
-        return shard_of(self.shard)
+        return parse_shard(self.shard)
 
     @property
     def budget_usd(self) -> float | None:
         """The budget (US dollars), if any. A shard has an equal part, unless a team shares it."""
         usd = self.budget.usd
-        if usd is None or self.part is None or self.budget.shared:
+        if usd is None or self.parsed_shard is None or self.budget.shared:
             return usd
-        return usd / self.part.of
+        return usd / self.parsed_shard.n_shards
 
     @property
     def judge_names(self) -> frozenset[str]:
@@ -107,19 +107,19 @@ class RunFile(Section):
             [judge.as_ for judge in self.judges] + [panel.as_ for panel in self.panels]
         )
 
-    def in_batches(self, *, detach: bool = False) -> RunFile:
+    def with_batches(self, *, detach: bool = False) -> RunFile:
         """Return a copy of the run file that sets ``limits.batch``."""
         stated = self.limits.model_dump(exclude_unset=True)
         batch = (stated.get("batch") or {}) | {"detach": detach}
-        limits = validated(LimitsSection, stated | {"batch": batch}, "limits")
+        limits = validate(LimitsSection, stated | {"batch": batch}, "limits")
         return self.model_copy(update={"limits": limits})
 
-    def refuse_tools(self, conversation: str) -> None:
+    def check_no_tools(self, conversation: str) -> None:
         """Raise ConfigError if a conversation's requests would offer tools to the model.
 
         ``conversation`` says what makes it one: "rounds.max is 3".
         """
-        for key in TOOLS:
+        for key in TOOL_FIELDS:
             if key in self.decoding.extra:
                 problem = f"decoding.extra.{key} offers tools to the model, and {conversation}."
                 remedy = "The results of tool calls cannot be sent: remove the tools, or use one "
@@ -132,18 +132,18 @@ class RunFile(Section):
                 name = self.model.backend
                 problem = f"The backend {name!r} accepts a single prompt, not a conversation."
                 raise ConfigError(problem, "Set rounds.max to 1.")
-            self.refuse_tools(f"rounds.max is {self.rounds.max}")
+            self.check_no_tools(f"rounds.max is {self.rounds.max}")
         if self.user is not None:
-            self.refuse_tools("a model plays the user")
+            self.check_no_tools("a model plays the user")
 
     @field_validator("shard")
     @classmethod
     def _shard_exists(cls, shard: str | None) -> str | None:
         if shard is not None:
             match = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", shard)
-            if not match or not 1 <= int(match[1]) <= int(match[2]) <= MOST_SHARDS:
+            if not match or not 1 <= int(match[1]) <= int(match[2]) <= MAX_SHARDS:
                 raise ValueError(
-                    f"{key_only(shard)!r} is not a shard: write NUMBER/COUNT, as in 3/16"
+                    f"{safe_key(shard)!r} is not a shard: write NUMBER/COUNT, as in 3/16"
                 )
         return shard
 
@@ -157,7 +157,7 @@ class RunFile(Section):
     def _numbers_are_numbers(cls, decoding: Any) -> Any:
         for key, value in decoding.items() if isinstance(decoding, dict) else ():
             if isinstance(value, bool) and key != "prompt_logprobs":
-                raise ValueError(f"{key_only(key)} cannot be true or false")
+                raise ValueError(f"{safe_key(key)} cannot be true or false")
         return decoding
 
     @field_validator("decoding")
@@ -169,11 +169,11 @@ class RunFile(Section):
             raise ValueError(f"temperature must be 0 or more, not {temperature}")
         if top_p is not None and not 0 < top_p <= 1:
             raise ValueError(f"top_p must be above 0 and at most 1, not {top_p}")
-        if decoding.max_tokens is not None and not 1 <= decoding.max_tokens <= MOST:
-            raise ValueError(f"max_tokens must be from 1 to {MOST:,}")
+        if decoding.max_tokens is not None and not 1 <= decoding.max_tokens <= MAX_COUNT:
+            raise ValueError(f"max_tokens must be from 1 to {MAX_COUNT:,}")
         if not all(decoding.stop):
             raise ValueError("stop contains an empty text: remove it")
-        if any(map(names_a_secret, keys_of(decoding.extra))):
+        if any(map(is_secret_key, nested_keys(decoding.extra))):
             raise ValueError("extra would contain a secret: put secrets into environment variables")
         try:
             json.dumps(decoding.extra, allow_nan=False)
@@ -199,7 +199,7 @@ class RunFile(Section):
             check_name(name)
             for key in changes:
                 if not all(key.split(".")):
-                    raise ValueError(f"{name!r} sets {key_only(key)!r}, which is not a key.path")
+                    raise ValueError(f"{name!r} sets {safe_key(key)!r}, which is not a key.path")
                 if key.split(".")[0] in ("variants", "matrix"):
                     raise ValueError(f"{name!r} sets variants or matrix, which a variant cannot")
         return variants
@@ -211,13 +211,13 @@ class RunFile(Section):
         self._variants_are_flat(expand_matrix(self.matrix))
         return self
 
-    def combinations(self) -> dict[str, dict[str, Any]]:
+    def expanded_variants(self) -> dict[str, dict[str, Any]]:
         """Return the variants by name. Each variant maps dotted keys to the values that it sets."""
         return expand_matrix(self.matrix) if self.matrix else self.variants
 
 
 _NAME = re.compile(r"[\w.-]+")
-MAX_NAME = 200  # bytes of a run's name: file systems allow 255, and some file names extend it
+MAX_NAME_BYTES = 200  # bytes of a run's name: file systems allow 255, and some file names extend it
 
 
 def check_name(name: str) -> str:
@@ -226,8 +226,10 @@ def check_name(name: str) -> str:
     Raises:
         ValueError: If the name is not valid.
     """
-    if len(name.encode(errors="replace")) > MAX_NAME:
-        raise ValueError(f"'{name[:20]}…' cannot name a run: it is longer than {MAX_NAME} bytes")
+    if len(name.encode(errors="replace")) > MAX_NAME_BYTES:
+        raise ValueError(
+            f"'{name[:20]}…' cannot name a run: it is longer than {MAX_NAME_BYTES} bytes"
+        )
     if not _NAME.fullmatch(name) or name[0] in ".-":
         allowed = "letters, digits, '_', '-' and '.', the last two not at the start"
         raise ValueError(f"{name!r} cannot name a run: use only {allowed}")
@@ -276,7 +278,7 @@ def _named(key: str, axis: Axis) -> Mapping[str, Mapping[str, Any]]:
         raise ValueError(f"matrix.{key} is empty")
     if isinstance(axis, Mapping):
         return {name: _changes(key, name, value) for name, value in axis.items()}
-    if names_a_secret(key.rpartition(".")[2]):  # before a value becomes a variant's name
+    if is_secret_key(key.rpartition(".")[2]):  # before a value becomes a variant's name
         raise ValueError(f"matrix: {key!r} would contain a secret: put it into the environment")
     changes_by_name = {_name(key, value): {key: value} for value in axis}
     if len(changes_by_name) < len(axis):

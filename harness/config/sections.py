@@ -23,13 +23,13 @@ from pydantic import (
 )
 
 from harness.config.prices import Price
-from harness.config.settings import recorded_url
-from harness.config.validation import Declared, ReasoningMarks, Section, key_only
+from harness.config.settings import hash_url_keys
+from harness.config.validation import Declared, ReasoningMarks, Section, safe_key
 from harness.errors import ConfigError, suggest_name
 from harness.plugin_loader import PYTHON_SUFFIX, kind
 from harness.ports import Backend, Task
 
-SECRETS = frozenset(
+SECRET_KEYS = frozenset(
     {"api_key", "apikey", "api_token", "access_token", "auth_token", "token", "bearer"}
     | {"authorization", "password", "secret", "secret_key"}
 )
@@ -40,39 +40,39 @@ SECRET_WORDS = frozenset(
     {"auth", "authorization", "key", "apikey", "token", "secret", "password", "cookie"}
 )
 """Words in the name of a header whose value would be a secret."""
-OWN_HEADERS = frozenset(
+BACKEND_HEADERS = frozenset(
     {"authorization", "x-api-key", "x-goog-api-key", "anthropic-version"}
     | {"host", "content-type", "content-length", "transfer-encoding", "connection"}
 )
 """Headers that backends set themselves, in lower case."""
-VARIABLE = re.compile(r"\$([A-Z_][A-Z0-9_]*)")  # stands for its value, in ``headers``
+VARIABLE_REFERENCE = re.compile(r"\$([A-Z_][A-Z0-9_]*)")  # stands for its value, in ``headers``
 
 
-def keys_of(tree: object) -> Iterator[str]:
+def nested_keys(tree: object) -> Iterator[str]:
     """Yield every key of nested mappings and lists as a string."""
     if isinstance(tree, dict):
         for key, below in tree.items():
             yield str(key)
-            yield from keys_of(below)
+            yield from nested_keys(below)
     elif isinstance(tree, list):
         for below in tree:
-            yield from keys_of(below)
+            yield from nested_keys(below)
 
 
-def names_a_secret(key: str) -> bool:
+def is_secret_key(key: str) -> bool:
     """Return whether a key's name suggests that its value is a secret."""
     name = key.lower().replace("-", "_")
-    return name in SECRETS or name.endswith(("_api_key", "_secret", "_password"))
+    return name in SECRET_KEYS or name.endswith(("_api_key", "_secret", "_password"))
 
 
-def names_a_user(url: str) -> bool:
+def has_user_name(url: str) -> bool:
     """Return whether a URL contains a user name."""
     return "@" in re.split(r"[/?#]", url.split("//", 1)[-1], maxsplit=1)[0]
 
 
-MOST = 2**31 - 1
-MOST_ROUNDS = 1_000
-Count = Annotated[int, Field(strict=True, ge=1, le=MOST)]
+MAX_COUNT = 2**31 - 1
+MAX_ROUNDS = 1_000
+Count = Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT)]
 """An integer of at least 1. ``true`` and ``2.0`` are refused as likely mistakes."""
 Seed = Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63)]
 
@@ -92,10 +92,10 @@ class PluginSection(BaseModel):
         remedy = "put it into an environment variable, and name that in model.api_key_env"
         for key, value in self.options.items():
             if ":" in key:
-                raise ValueError(f"a space is missing after the colon of {key_only(key)!r}")
-            if value and names_a_secret(key):
+                raise ValueError(f"a space is missing after the colon of {safe_key(key)!r}")
+            if value and is_secret_key(key):
                 raise ValueError(f"{key!r} would contain a secret: {remedy}")
-            if key.lower().endswith("url") and isinstance(value, str) and names_a_user(value):
+            if key.lower().endswith("url") and isinstance(value, str) and has_user_name(value):
                 raise ValueError(f"{key!r} contains a user name or password: {remedy}")
         return self
 
@@ -141,7 +141,7 @@ class ShotsSection(Section):
             raise ValueError(f"within makes all shots share {self.across!r}: remove across")
         if self.select == "errors" and self.source:
             raise ValueError("'select: errors' takes the shots from the run's data: remove source")
-        if any(map(names_a_secret, keys_of(self.source))):
+        if any(map(is_secret_key, nested_keys(self.source))):
             raise ValueError("source would contain a secret: put it into an environment variable")
         return self
 
@@ -233,14 +233,16 @@ class ModelSection(PluginSection):
     def _headers_hold_no_secret(cls, headers: dict[str, str] | None) -> dict[str, str] | None:
         for name, value in (headers or {}).items():
             if not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", name):
-                raise ValueError(f"{key_only(name)!r:.60} is not the name of a header")
-            if name.lower() in OWN_HEADERS:
+                raise ValueError(f"{safe_key(name)!r:.60} is not the name of a header")
+            if name.lower() in BACKEND_HEADERS:
                 raise ValueError(f"the backend sets {name!r}; for a key, name api_key_env")
             if not (value.isascii() and value.isprintable()):
                 raise ValueError(f"{name!r} contains a line break, or is not ASCII")
-            if "$" in VARIABLE.sub("", value):
+            if "$" in VARIABLE_REFERENCE.sub("", value):
                 raise ValueError(f"{name!r} has a $ without a variable's name in capitals")
-            if SECRET_WORDS & {*re.split("[-_]", name.lower())} and not VARIABLE.search(value):
+            if SECRET_WORDS & {*re.split("[-_]", name.lower())} and not VARIABLE_REFERENCE.search(
+                value
+            ):
                 remedy = f"put it into an environment variable, and write {name}: $VARIABLE"
                 raise ValueError(f"{name!r} would contain a secret: {remedy}")
         return headers or None
@@ -251,7 +253,7 @@ class ModelSection(PluginSection):
         tree = {key: value for key, value in write(self).items() if key not in absent}
         # Files of runs may be shared. The cache, which has a context, may not.
         if info.mode == "json" and info.context is None and isinstance(tree.get("base_url"), str):
-            tree["base_url"] = recorded_url(tree["base_url"])
+            tree["base_url"] = hash_url_keys(tree["base_url"])
         return tree
 
     def _newer(self) -> tuple[str, ...]:
@@ -283,7 +285,7 @@ class EvaluatedModelSection(ModelSection):
 class RoundsSection(Section):
     """Section ``rounds``: how many answers a sample may have."""
 
-    max: Annotated[Count, Field(le=MOST_ROUNDS)] = 1  # answers per sample
+    max: Annotated[Count, Field(le=MAX_ROUNDS)] = 1  # answers per sample
     stop_on_pass: bool = True  # whether a sample ends at its first answer that passes
     feedback: Annotated[str, Field(min_length=1)] | None = None  # template; None: the task's own
 
@@ -366,7 +368,7 @@ class BoundsSection(Section):
 Bounds = Annotated[BoundsSection | None, Declared("check", "check")]
 
 
-def of_k(score: str) -> tuple[str, int]:
+def split_k(score: str) -> tuple[str, int]:
     """Split the name of a metric over k samples, such as "pass@4", into ("pass@", 4).
 
     For any other name, return ("", 0).

@@ -88,12 +88,12 @@ class Settings(BaseSettings):
             return path
 
 
-def is_set(variable: str) -> bool:
+def is_variable_set(variable: str) -> bool:
     """Return whether a variable of the environment or ``.env`` is set, and not empty."""
     return variable in _variables()
 
 
-def variable(name: str) -> str:
+def read_variable(name: str) -> str:
     """Return a variable of the environment or ``.env``, or "" if it is not set."""
     return _variables().get(name, "")
 
@@ -109,7 +109,7 @@ def visible_gpus() -> tuple[str, ...] | None:
     return tuple(filter(None, parts))
 
 
-def environment(variable: str) -> str | None:
+def environment_variable(variable: str) -> str | None:
     """Return a variable of the environment without ``.env``, or None if it is unset or empty."""
     return os.environ.get(variable) or None
 
@@ -130,7 +130,7 @@ def has_display() -> bool:
 
 
 @contextlib.contextmanager
-def handed_down(**variables: str) -> Iterator[None]:
+def temporary_variables(**variables: str) -> Iterator[None]:
     """Set environment variables within a ``with`` block. Blocks must not overlap."""
     before = {name: os.environ.pop(name) for name in variables if name in os.environ}
     os.environ.update(variables)
@@ -162,7 +162,7 @@ def _variables() -> dict[str, str]:
     return variables
 
 
-PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")  # or in lower case
+PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")  # or in lower case
 _PROXY = re.compile(
     r"(?i)((https?|socks5h?)://|(?!.*://))([^\x00-\x1f\x7f/?#]*@)?"
     r"([\w.-]+|\[[\da-f:.]+\])(:\d*)?([/?#][^@]*)?"
@@ -175,7 +175,7 @@ def check_network() -> None:
     The message never shows a proxy's password. HTTP libraries would quote one with a slash as the
     port, and end with a traceback if the file for TLS keys cannot be written.
     """
-    key_log = environment("SSLKEYLOGFILE")
+    key_log = environment_variable("SSLKEYLOGFILE")
     if key_log:
         try:
             Path(key_log).open("ab").close()
@@ -183,13 +183,15 @@ def check_network() -> None:
             problem = "The environment variable SSLKEYLOGFILE names a file that cannot be written."
             raise ConfigError(problem, "Name another file, or unset it.") from None
     for variable, value in os.environ.items():
-        if variable.upper() not in PROXIES or not value:
+        if variable.upper() not in PROXY_VARIABLES or not value:
             continue
         if _PROXY.fullmatch(value) is None:
             problem = f"The environment variable {variable} is not the URL of a proxy."
             form = "Write http://HOST:PORT, with USER:PASSWORD@ before the host if needed."
             raise ConfigError(problem, f"{form} In these, write / as %2F, ? as %3F and # as %23.")
-        bypassed = "*" in (environment("no_proxy") or environment("NO_PROXY") or "").split(",")
+        bypassed = "*" in (
+            environment_variable("no_proxy") or environment_variable("NO_PROXY") or ""
+        ).split(",")
         is_socks = value.lower().startswith("socks")
         if is_socks and not bypassed and find_spec("socksio") is None:
             problem = f"The environment variable {variable} names a SOCKS proxy, which needs the "
@@ -198,8 +200,8 @@ def check_network() -> None:
 
 def certificates_error() -> ConfigError:
     """Return the error for certificates that cannot be loaded, which names what they depend on."""
-    names = [name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if environment(name)][:1]
-    names += [name for name in ("SSLKEYLOGFILE",) if environment(name)]
+    names = [name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if environment_variable(name)][:1]
+    names += [name for name in ("SSLKEYLOGFILE",) if environment_variable(name)]
     if not names:
         return ConfigError("The system's certificates cannot be loaded.", "Set SSL_CERT_FILE.")
     variables = "variable" if len(names) == 1 else "variables"
@@ -210,24 +212,24 @@ def certificates_error() -> ConfigError:
 SECRET_NAME = re.compile(
     r"(?i).*(API_?KEY|ACCESS_KEY|TOKEN|SECRET|SECRET_KEY|PASSWORD|CACHE_URL|CACHE_KEY)"
 )
-SECRET_LENGTH = 8  # minimum characters of a secret: a shorter text may be a word in any file
+MIN_SECRET_CHARS = 8  # minimum characters of a secret: a shorter text may be a word in any file
 
 
 def configured_secrets(names: Collection[str] = ()) -> Mapping[str, str]:
     """Return the secrets in the environment and ``.env``, by variable.
 
     These are the variables ``names`` and those with names such as ``…_API_KEY``. Values shorter
-    than `SECRET_LENGTH` are left out.
+    than `MIN_SECRET_CHARS` are left out.
     """
     secrets = {}
     for name, value in _variables().items():
         is_secret = name in names or SECRET_NAME.fullmatch(name) is not None
-        if is_secret and len(value.strip()) >= SECRET_LENGTH:
+        if is_secret and len(value.strip()) >= MIN_SECRET_CHARS:
             secrets[name] = value.strip()
     return secrets
 
 
-def without_secrets(text: str) -> str:
+def mask_secrets(text: str) -> str:
     """Replace secrets by the names of their variables, and hide passwords in URLs.
 
     The value of any variable whose name ends in ``KEY`` counts as a secret here, and so does a part
@@ -238,26 +240,28 @@ def without_secrets(text: str) -> str:
         for name, value in configured_secrets(keys).items():
             text = text.replace(value, f"${name}")
     text = re.sub(r"://[^/\s@]+:[^/\s@]+@", "://…@", text)
-    return re.sub(r"https?://[^\s'\"]+", lambda url: shown_url(url[0]), text)
+    return re.sub(r"https?://[^\s'\"]+", lambda url: mask_url_keys(url[0]), text)
 
 
-RECORDED_KEY = "[key:"  # before the hash of a key
+HASHED_KEY_PREFIX = "[key:"  # before the hash of a key
 _KEY_PART = re.compile(r"(?=[a-zA-Z]*\d)(?=\d*[a-zA-Z])[a-zA-Z\d]{16}")
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:\.zip)?")
 
 
-def shown_url(url: str) -> str:
+def mask_url_keys(url: str) -> str:
     """Return a URL without the parts of its path that look like keys."""
     return _with_keys(url, lambda key: "[key]")
 
 
-def recorded_url(url: str) -> str:
+def hash_url_keys(url: str) -> str:
     """Return a URL with hashes for the parts of its path that look like keys.
 
     A change of such a part thus remains a change of the URL.
     """
-    return _with_keys(url, lambda key: f"{RECORDED_KEY}{sha256(key.encode()).hexdigest()[:8]}]")
+    return _with_keys(
+        url, lambda key: f"{HASHED_KEY_PREFIX}{sha256(key.encode()).hexdigest()[:8]}]"
+    )
 
 
 def _with_keys(url: str, substitute: Callable[[str], str]) -> str:
@@ -281,7 +285,7 @@ def url_keys(url: str) -> list[str]:
     return [part for part in keys if not (at_github and _COMMIT.fullmatch(part))]
 
 
-def variables(names: Iterable[str]) -> dict[str, str]:
+def required_variables(names: Iterable[str]) -> dict[str, str]:
     """Return variables of the environment or ``.env``, by name, or raise ConfigError if unset."""
     values = _variables()
     if missing := sorted({*names} - values.keys()):
@@ -290,7 +294,7 @@ def variables(names: Iterable[str]) -> dict[str, str]:
     return {name: values[name] for name in names}
 
 
-def secret(variable: str) -> str:
+def read_secret(variable: str) -> str:
     """Return the secret in a variable of the environment or ``.env``.
 
     If the variable's name is malformed, it may be the key itself, so no message shows it.
@@ -339,10 +343,10 @@ def cloud_credentials() -> dict[str, str | None]:
     return sources
 
 
-def key_state(variable: str) -> str:
+def describe_key(variable: str) -> str:
     """Describe the state of a key, such as "is not set", without revealing the key."""
     try:
-        secret(variable)
+        read_secret(variable)
     except SecretMissing:
         return "is not set"
     except ConfigError:

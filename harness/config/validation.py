@@ -18,7 +18,7 @@ from harness.errors import ConfigError, suggest_name
 M = TypeVar("M", bound=BaseModel)
 
 _SECTION = "must be a section, with keys below it"
-MUST = {
+REQUIREMENTS = {
     "missing": "is missing",
     "string_type": "must be text: put it in quotes",
     "int_type": "must be a whole number",
@@ -60,13 +60,13 @@ class Declared:
         self.key = key
         self.docs = docs
 
-    def type(self) -> Any:
+    def load_type(self) -> Any:
         """Return the declared type, or None if no plug-in declares the key."""
         members = declared_members("sections").get(self.key)
         return members[0].load() if members else None
 
     def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        if (declared := self.type()) is not None:
+        if (declared := self.load_type()) is not None:
             return handler.generate_schema(declared)
         return core_schema.no_info_plain_validator_function(self._refuse)
 
@@ -95,13 +95,13 @@ ReasoningMarks = Annotated[
 """The marks around a model's reasoning: ``keep``, or names and pairs. None: all known marks."""
 
 
-def key_only(key: str) -> str:
+def safe_key(key: str) -> str:
     """Return a key up to a colon, equals sign or space, because the rest may be a secret."""
     name = re.split(r"[:=\s]", key.strip(), maxsplit=1)[0]
     return name if name == key else f"{name}…"
 
 
-def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
+def validate(model: type[M], tree: object, where: str, form: str = "") -> M:
     """Validate nested mappings, and return them as an object of the class ``model``.
 
     Error messages begin with ``where``, and give the remedy ``form``.
@@ -109,10 +109,12 @@ def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
     try:
         return model.model_validate(tree)
     except ValidationError as error:
-        raise ConfigError(f"{where}: {'; '.join(problems(error, model)[:3])}.", form) from None
+        raise ConfigError(
+            f"{where}: {'; '.join(describe_errors(error, model)[:3])}.", form
+        ) from None
 
 
-def problems(error: ValidationError, model: type[BaseModel]) -> list[str]:
+def describe_errors(error: ValidationError, model: type[BaseModel]) -> list[str]:
     """Describe each validation error in a phrase that names the key."""
     return [_explain(details, model) for details in error.errors()]
 
@@ -121,13 +123,13 @@ def _explain(details: ErrorDetails, model: type[BaseModel]) -> str:
     # Pydantic names the types of a union in the location: `DecodingConstraint | Literal["task"]`.
     loc = [str(part) for part in details["loc"]]
     loc = [part for part in loc if not re.match(r"literal\[|DecodingConstraint$", part)]
-    key = ".".join(map(key_only, loc))
+    key = ".".join(map(safe_key, loc))
     kind = details["type"]
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         hint = _hint(loc[-1], loc[:-1], model).rstrip(".")
         return f"unknown key {key!r:.80} ({hint[:1].lower()}{hint[1:]})"
-    if kind in MUST:
-        message = f"{key} {MUST[kind]}".lstrip()
+    if kind in REQUIREMENTS:
+        message = f"{key} {REQUIREMENTS[kind]}".lstrip()
         if message in EXAMPLES:
             message += f", such as {EXAMPLES[message]}"
         return message
@@ -166,7 +168,7 @@ def _valid_keys(model: Any, section: Sequence[str]) -> list[str]:
 def _type_of(field: FieldInfo) -> Any:
     for mark in field.metadata:
         if isinstance(mark, Declared):
-            declared = mark.type()
+            declared = mark.load_type()
             return declared.__origin__ if get_origin(declared) is Annotated else declared
     return field.annotation
 

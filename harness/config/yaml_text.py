@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import yaml
 
-from harness.config.validation import key_only
+from harness.config.validation import safe_key
 from harness.errors import ConfigError, suggest_name
 
 
@@ -30,7 +30,7 @@ _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 MAX_DIGITS = 18  # of an integer in a row: a longer one may not fit in 64 bits
 
-ROWS = ("task", "rows")  # keys in a run file that lead to rows
+ROWS_KEYS = ("task", "rows")  # keys in a run file that lead to rows
 _ANSWERS = {"target", "targets"}
 _ROW_ANSWERS = _ANSWERS | {"gold", "choices"}
 
@@ -161,7 +161,7 @@ def _refuse_repeated_keys(root: yaml.Node) -> None:
         for key_node, value_node in node.value:
             key = _key(key_node)
             if key in lines:
-                problem = f"the key {key_only(key)!r} is already in line {lines[key]}"
+                problem = f"the key {safe_key(key)!r} is already in line {lines[key]}"
                 raise RefusedYaml(problem, key_node, "Remove one of them.")
             lines[key] = key_node.start_mark.line + 1
             nodes.append(value_node)
@@ -170,10 +170,12 @@ def _refuse_repeated_keys(root: yaml.Node) -> None:
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
-MAX_ALIASED = 100_000  # values and characters that aliases may add; a few lines can add billions
+MAX_ALIASED_SIZE = (
+    100_000  # values and characters that aliases may add; a few lines can add billions
+)
 
 
-def parse_yaml(text: str, keys: Sequence[str] = (), *, earlier: bool = False) -> Any:
+def parse_yaml(text: str, keys: Sequence[str] = (), *, as_v0_1: bool = False) -> Any:
     """Parse YAML, and return its value (None if it is empty).
 
     Args:
@@ -186,10 +188,10 @@ def parse_yaml(text: str, keys: Sequence[str] = (), *, earlier: bool = False) ->
     Raises:
         yaml.YAMLError: If it is invalid, nested too deeply, or expands to too many values.
     """
-    reader = _Loader(text, keys, earlier=earlier)
+    reader = _Loader(text, keys, earlier=as_v0_1)
     try:
         node = reader.get_single_node()
-        if node is not None and _size(node, {}) > 2 * len(text) + MAX_ALIASED:
+        if node is not None and _size(node, {}) > 2 * len(text) + MAX_ALIASED_SIZE:
             raise RefusedYaml("aliases (*) repeat too many values", None, "Write them out.")
         if node is not None:
             _refuse_repeated_keys(node)
@@ -215,7 +217,7 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
     return sizes[id(node)]
 
 
-def advice_on(error: Exception) -> str:
+def yaml_remedy(error: Exception) -> str:
     """Return how to correct YAML that cannot be parsed."""
     if "found '?'" in str(error):  # as in {target: ?}
         return "Write a text that begins with ? in quotes."
@@ -234,7 +236,7 @@ def is_plain_text(value: str, keys: Sequence[str]) -> bool:
 _TEXT = yaml.resolver.BaseResolver.DEFAULT_SCALAR_TAG
 
 
-def read(
+def read_mapping(
     path: Path, what: str = "run file", form: str = "It needs at least 'task:' and 'model:'."
 ) -> dict[str, Any]:
     """Return the mapping that a YAML file contains.
@@ -258,7 +260,7 @@ def read(
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "not valid YAML"
-        remedy = getattr(error, "remedy", advice_on(error))
+        remedy = getattr(error, "remedy", yaml_remedy(error))
         raise ConfigError(f"{path}{line}: {problem}.", remedy) from None
     if raw is None:
         raise ConfigError(f"{path} is empty.", form)

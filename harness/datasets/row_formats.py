@@ -18,7 +18,7 @@ from zipfile import BadZipFile, ZipFile
 import msgspec
 import yaml
 
-from harness.config.yaml_text import ROWS, RefusedYaml, advice_on, parse_yaml
+from harness.config.yaml_text import ROWS_KEYS, RefusedYaml, parse_yaml, yaml_remedy
 from harness.datasets.folder import decode_json, not_utf8, numbered_lines, parquet_rows, read_jsonl
 from harness.errors import DataInvalid, import_extra, reraise_as, unreadable_file_error
 from harness.records import unwrap_array
@@ -246,13 +246,13 @@ class _Examples(msgspec.Struct):
 
 def _yaml(path: Path, *, earlier: bool = False) -> Iterator[Row]:
     try:
-        tree = parse_yaml(_text(path), ROWS, earlier=earlier)
+        tree = parse_yaml(_text(path), ROWS_KEYS, as_v0_1=earlier)
     except RefusedYaml as error:
         line = "" if error.problem_mark is None else f", line {error.problem_mark.line + 1}"
         raise DataInvalid(f"{path}{line}: {error.problem}.", error.remedy) from None
     except (yaml.YAMLError, ValueError) as error:
         problem = f"{path}: not YAML ({' '.join(str(error).split()):.300})."
-        raise DataInvalid(problem, advice_on(error)) from None
+        raise DataInvalid(problem, yaml_remedy(error)) from None
     if isinstance(tree, dict) and isinstance(tree.get("examples"), list):
         tree = tree["examples"]
     if tree is None:

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from harness.calls.database import NAME, Statement, Write
+from harness.calls.database import NAME_PREFIX, Statement, Write
 from harness.calls.reply_cache import Payment, ReplyCache
 from harness.records import budget_account
-from harness.store.run_folder import FRESH, RunFolder, new_run_id
+from harness.store.run_folder import FRESH_KEY, RunFolder, new_run_id
 
 # Of `name_row` or `shards_row`, or several of `file_row`
 _ACCOUNT = "SELECT key FROM payments WHERE run = ?"
@@ -19,7 +19,7 @@ def name_row(folder: RunFolder) -> str:
     A run that was renamed or started with --fresh has another account than its name's first run. If
     its folder is deleted, a new run of the name would otherwise not count what it has spent.
     """
-    return f"{NAME}{folder.first_account()}"
+    return f"{NAME_PREFIX}{folder.first_account()}"
 
 
 def file_row(root: Path, base: str) -> str:
@@ -27,12 +27,12 @@ def file_row(root: Path, base: str) -> str:
 
     The runs of variants that the file no longer has are among them, even if they are deleted.
     """
-    return f"{NAME}file {RunFolder(root, base).first_account()}"
+    return f"{NAME_PREFIX}file {RunFolder(root, base).first_account()}"
 
 
 def shards_row(root: Path, file: str) -> str:
     """Return the ``run`` of the payments (of nothing) whose keys are names of a file's shards."""
-    return f"{NAME}shards {RunFolder(root, file).first_account()}"
+    return f"{NAME_PREFIX}shards {RunFolder(root, file).first_account()}"
 
 
 def recorded_names(replies: ReplyCache, row: str) -> list[str]:
@@ -56,11 +56,11 @@ async def follow_account(replies: ReplyCache, folder: RunFolder, run_id: str, ba
     if not manifest:
         return new_run_id(recorded)
     forget: list[Statement] = [("DELETE FROM payments WHERE run = ?", [name])]
-    if base and FRESH in manifest:
+    if base and FRESH_KEY in manifest:
         root = folder.path.parent
         for replaced in (base, *recorded_names(replies, shards_row(root, base))):
             row = file_row(root, replaced)
-            forget.append((_REPLACED, [row, manifest[FRESH], recorded.encode()]))
+            forget.append((_REPLACED, [row, manifest[FRESH_KEY], recorded.encode()]))
     await replies.write(Write((), (), forget))
     await replies.charge(account, Payment(name, 0.0))
     return run_id

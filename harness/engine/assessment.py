@@ -40,7 +40,7 @@ from harness.records import (
     unwrap_array,
     verdict,
 )
-from harness.store.json_lines import UNREADABLE, encode
+from harness.store.json_lines import DECODE_ERRORS, encode
 from harness.user_code import rescore_remedy
 from harness.wording import format_count, truncate
 from harness.workers import ProcessEnded, WorkerProcess
@@ -296,7 +296,7 @@ def _recordable_details(details: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         text, plain = _encoded(details)
         decoded = msgspec.json.decode(text)
-    except (TypeError, ValueError, OverflowError, *UNREADABLE) as error:
+    except (TypeError, ValueError, OverflowError, *DECODE_ERRORS) as error:
         problem = f"details that cannot be recorded ({str(error)[:160]})"
         raise ConfigError(problem, _DETAILS) from None
     brackets = text.count(b"[") + text.count(b"{")  # an upper bound on the depth

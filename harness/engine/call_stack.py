@@ -7,11 +7,17 @@ from collections.abc import Callable
 from functools import cache, partial
 from uuid import uuid4
 
-from harness.calls.backend_layers import CodeErrors, ModelAnswers, Startup, Timed, timed_out
-from harness.calls.budget import Budget, Budgeted
+from harness.calls.backend_layers import (
+    BackendCalls,
+    ModelAnswers,
+    Startup,
+    TimedCalls,
+    timeout_error,
+)
+from harness.calls.budget import Budget, BudgetedCalls
 from harness.calls.calls import CachedCalls, Calls, ClaimedCalls, UncachedCalls
 from harness.calls.circuit import Circuit, RetryWaits
-from harness.calls.concurrency import START, ConcurrencyLimiter
+from harness.calls.concurrency import INITIAL_LIMIT, ConcurrencyLimiter
 from harness.calls.joint_draws import JointDraws
 from harness.calls.prompt_cache import PromptCaching
 from harness.calls.rejections import RejectionLimit
@@ -49,14 +55,14 @@ def call_stack(model: Model, session: Session) -> Calls:
     backend = model.backend
     price = model.price
     source = model.section.name or model.section.backend
-    status = session.notices.status(source)
+    status = session.notices.reporter(source)
     key = model.key(session.run_id)
     answered = session.answered if model.evaluated else ModelAnswers()
-    code = CodeErrors(backend, session.first, model.counts_crashes, answered)
-    hung = code.hung if model.counts_crashes else timed_out
-    layer: Ask = Timed(code, limits.timeout_s, hung)
+    code = BackendCalls(backend, session.first, model.counts_crashes, answered)
+    hung = code.timeout_error if model.counts_crashes else timeout_error
+    layer: Ask = TimedCalls(code, limits.timeout_s, hung)
     claim: ClaimedCalls | None = None
-    budgeted: Budgeted | None = None
+    budgeted: BudgetedCalls | None = None
     if backend.cacheable and session.replies is not None:
         if session.budget is not None and price is not None and price != FREE:
             layer = budgeted = _budgeted(layer, model, price, session, session.replies)
@@ -64,12 +70,12 @@ def call_stack(model: Model, session: Session) -> Calls:
     layer = limiter = ConcurrencyLimiter(
         layer,
         stop,
-        most=limits.concurrency,
+        ceiling=limits.concurrency,
         rates=model.rates,
         # Our own server queues what it cannot process yet, and refuses no call.
-        start=backend.preferred_concurrency or START,
-        room=_room(backend),
-        status=session.notices.status(f"{source}, limits"),
+        start=backend.preferred_concurrency or INITIAL_LIMIT,
+        capacity=_room(backend),
+        status=session.notices.reporter(f"{source}, limits"),
     )
     session.limiters.append(limiter)
     session.notices.loads[model.where] = lambda: limiter.load
@@ -77,10 +83,10 @@ def call_stack(model: Model, session: Session) -> Calls:
         layer = Startup(limiter, backend, stop, status)
     waits = RetryWaits(
         layer,
-        longest_s=limits.outage_s,
-        wait=stop.sleep,
-        status=session.notices.status(f"{source}, retries"),
-        paused=partial(session.notices.pauses.__setitem__, model.where),
+        max_wait_s=limits.outage_s,
+        pause=stop.sleep,
+        status=session.notices.reporter(f"{source}, retries"),
+        on_long_wait=partial(session.notices.pauses.__setitem__, model.where),
     )
 
     async def control(request: Request) -> Reply:
@@ -97,29 +103,29 @@ def call_stack(model: Model, session: Session) -> Calls:
     layer = circuit = Circuit(
         waits,
         control,
-        tries=limits.attempts,
+        max_tries=limits.attempts,
         outage_s=limits.outage_s,
         sleep=waits.sleep,
         status=status,
-        earlier=cache(lambda: session.earlier.get(model.where, lambda: None)()),
-        opened=limiter.admit_only,
-        restored=limiter.admit_all,
-        program=not backend.endpoint,
+        find_earlier=cache(lambda: session.earlier.get(model.where, lambda: None)()),
+        on_probe=limiter.admit_only,
+        on_restored=limiter.admit_all,
+        is_program=not backend.endpoint,
     )
     if backend.prompt_caching:
-        saved = price.saved if price is not None else lambda usage: 0.0
-        layer = PromptCaching(layer, model.beginnings, saved)
+        saved = price.cache_savings if price is not None else lambda usage: 0.0
+        layer = PromptCaching(layer, model.prefixes, saved)
     if limits.samples_per_call > 1 and model.later is None:
         layer = JointDraws(layer, limits.samples_per_call)
     if claim is not None:
         priced = session.budget if budgeted is not None else None
         layer = _with_layers(model, session, layer, claim, limiter, priced)
     live = control if model.later is None else None
-    rejections = RejectionLimit(layer, circuit.answered, live)
+    rejections = RejectionLimit(layer, circuit.answered_request, live)
 
     def learn(request: Request) -> None:
-        rejections.clear()
-        circuit.learn(request)
+        rejections.reset()
+        circuit.remember_answered(request)
 
     async def ask(request: Request) -> Reply:
         with rename_model_keys(model.where):
@@ -131,13 +137,13 @@ def call_stack(model: Model, session: Session) -> Calls:
             ask,
             claim,
             backend=model.section.backend,
-            cost=model.cost,
-            run=session.run_id,
+            cost_of=model.cost,
+            run_id=session.run_id,
             unused=session.unused,
             budgeted=budgeted,
-            answered=answered,
+            answers=answered,
             on_cached=learn,
-            merged_keys=session.merged_keys(model),
+            merged_key_functions=session.merged_keys(model),
         )
     return SeparatedCalls(
         calls,
@@ -150,19 +156,19 @@ def call_stack(model: Model, session: Session) -> Calls:
 
 def _budgeted(
     ask: Ask, model: Model, price: Price, session: Session, replies: ReplyCache
-) -> Budgeted:
+) -> BudgetedCalls:
     """Return the layer that makes a model's calls under the session's budget."""
     assert session.budget is not None
     # The provider may answer in the standard tier instead of the one asked for.
     tier = price.tier(model.tier) or price
 
     def most(read: int, written: int) -> float:
-        return max(price.most(read, written), tier.most(read, written))
+        return max(price.max_cost(read, written), tier.max_cost(read, written))
 
     def charge(usd: float) -> asyncio.Future[None]:
         return replies.charge(uuid4().hex, Payment(session.account, usd))
 
-    return Budgeted(ask, session.budget, most=most, cost_of=model.cost, charge=charge)
+    return BudgetedCalls(ask, session.budget, max_cost=most, cost_of=model.cost, charge=charge)
 
 
 def _room(backend: Backend) -> Callable[[], int] | None:
@@ -192,7 +198,7 @@ def _with_layers(
             ask=ask,
             claim=claim,
             stop=session.stop,
-            status=session.notices.status,
+            status=session.notices.reporter,
             busy=session.busy,
             leave=session.detach,
         )

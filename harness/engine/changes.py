@@ -35,7 +35,7 @@ OF_RULES = ("task.checks", "task.extract", "task.gold", "task.groups")
 
 def check_changes(job: Job) -> Differences | None:
     """Raise RunConflict if a run cannot continue. Return changes that need `rescore`, if any."""
-    if not job.folder.begun():
+    if not job.folder.has_attempts():
         return None
     fingerprint = if_grown(job.fingerprint, job.folder, job.run, job.settings)
     differences = job.folder.differences(job.run, fingerprint, resolved)
@@ -55,7 +55,7 @@ def check_changes(job: Job) -> Differences | None:
     )
     if rescorable:
         rescorable = has_same_prompts(job)
-    raise differences.conflict(
+    raise differences.conflict_error(
         job.folder.name,
         cached=backend.cacheable and job.model.caching == "shared" and not other_keys,
         rescorable=rescorable,
@@ -128,7 +128,7 @@ def has_same_prompts(job: Job) -> bool:
     recorded = AttemptIndex(job.folder.attempts)
     plan = job.plan()
     for instance in islice(job.task.instances(), MOST_COMPARED):
-        rows = recorded.rows_of(instance.id)
+        rows = recorded.find_rows(instance.id)
         if not rows:
             continue
         first = next(recorded.read(Attempt, [rows[0]], judged=False))

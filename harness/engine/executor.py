@@ -19,7 +19,7 @@ import harness
 from harness.analysis.metrics import Metrics, encode_metrics
 from harness.analysis.run_display import display_entries
 from harness.calls.signals import Notices, Stop
-from harness.config.settings import shown_url
+from harness.config.settings import mask_url_keys
 from harness.declarations import load_members
 from harness.engine.assessment import LongAnswers, warning_lines
 from harness.engine.call_stack import bind
@@ -54,21 +54,21 @@ from harness.store.aggregates import write_aggregates
 from harness.store.file_states import (
     ATTEMPTS,
     JUDGEMENTS,
-    REDRAWS,
-    REPEATED,
-    SETTINGS,
-    changed_file,
-    forget_states,
-    lacking_files,
+    REDRAWS_KEY,
+    REPEATED_KEY,
+    SETTINGS_FILES,
+    find_changed_file,
+    incomplete_files,
+    remove_states,
 )
-from harness.store.files import write_whole
+from harness.store.files import write_atomically
 from harness.store.json_lines import JsonLinesWriter, LinesLost
 from harness.store.judgements import Register, write_register
-from harness.store.lost_lines import needs_rescoring, refuse_changed, retried_outcomes
+from harness.store.lost_lines import check_resumable, needs_rescoring, retried_outcomes
 from harness.store.manifest import Manifest
-from harness.store.run_folder import JUDGES, unnoticed
+from harness.store.run_folder import JUDGES, rehashed_inputs
 from harness.store.runs import base_name
-from harness.store.unrecorded import UNRECORDED
+from harness.store.unrecorded import UNRECORDED_KEY
 from harness.wording import format_count
 
 if TYPE_CHECKING:
@@ -102,28 +102,28 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
                     shared=job.run.budget.shared,
                     base=base_name(job.folder, job.variant.name),
                     listed=job.variant.runs,
-                    part=job.run.part,
+                    part=job.run.parsed_shard,
                 )
             )
             if job.copies:
-                report = session.notices.status("object store")
+                report = session.notices.reporter("object store")
                 uploaded = job.copies.uploaded(job.folder, session.replies, report)
                 await stack.enter_async_context(uploaded)
             with rare_collections():
                 return await _execute(job, session, listener)
     except (ConfigError, DataInvalid, DataMissing):
         if new:
-            job.folder.remove_unbegun()
+            job.folder.remove_if_empty()
         raise
 
 
 async def _execute(job: Job, session: Session, listener: Listener | None) -> Result:
     """Execute a run whose folder is locked."""
     folder = job.folder
-    lost = refuse_changed(folder, attempts=True)
+    lost = check_resumable(folder, attempts=True)
     mixed = needs_rescoring(folder.read_manifest(), lost)
     # They are written now, and the register below only if it differs.
-    forget_states(folder.path, {*SETTINGS} - {JUDGES})
+    remove_states(folder.path, {*SETTINGS_FILES} - {JUDGES})
     changes = check_changes(job)  # again, now that the folder is locked
     judges, register = _registered_judges(job)
     rescored = None
@@ -147,8 +147,8 @@ async def _execute(job: Job, session: Session, listener: Listener | None) -> Res
         run_id=session.run_id,
     )
     check_splitter(job.fingerprint, job.settings.cache_dir, simulated=manifest.simulated)
-    was_killed = folder.begun() and folder.unfinished() is None
-    manifest.begin(sorted(job.retried), rescored._asdict() if rescored else {}, lost)
+    was_killed = folder.has_attempts() and folder.count_unfinished() is None
+    manifest.begin_session(sorted(job.retried), rescored._asdict() if rescored else {}, lost)
     observers = Observers(job.observers, session.notices)
     work = _SessionWork(job, session, manifest, judges, observers, lost, was_killed=was_killed)
     try:
@@ -156,7 +156,7 @@ async def _execute(job: Job, session: Session, listener: Listener | None) -> Res
     except BaseException as error:
         early: Ending = "interrupted" if isinstance(error, asyncio.CancelledError) else "failed"
         if isinstance(error, LinesLost):
-            manifest.left(max(1, folder.read_manifest().get("owed") or 0))
+            manifest.set_unfinished(max(1, folder.read_manifest().get("owed") or 0))
         metrics = None
         with contextlib.suppress(Exception):  # report the first error, not this one
             metrics = work.conclude(early, _problem(error))
@@ -164,7 +164,7 @@ async def _execute(job: Job, session: Session, listener: Listener | None) -> Res
         raise
     finally:
         job.data.release()
-    if register is not None and changed_file(folder.path, [JUDGES]):
+    if register is not None and find_changed_file(folder.path, [JUDGES]):
         write_register(folder.path, register)  # another program has changed the file
     metrics = work.conclude(ended, "")
     observers.run_ended(ended, metrics)
@@ -174,7 +174,7 @@ async def _execute(job: Job, session: Session, listener: Listener | None) -> Res
 def _registered_judges(job: Job) -> tuple[Judges, Register] | tuple[None, None]:
     """Record the run's judges in its folder. Return them, and the register with later judges."""
     if not job.judges:
-        if changed_file(job.folder.path, [JUDGES]):  # it has no judge that has judged
+        if find_changed_file(job.folder.path, [JUDGES]):  # it has no judge that has judged
             (job.folder.path / JUDGES).unlink(missing_ok=True)
         return None, None
     judges = Judges(job.task, job.judges, job.run.panels)
@@ -186,7 +186,9 @@ def _notes(job: Job, rescored: ScoredAgain | None) -> dict[str, str]:
     notes: dict[str, str] = {}
     if rescored is not None:
         notes[""] = str(rescored)
-    elif names := unnoticed(job.folder.read_manifest().get("fingerprint", {}), job.fingerprint):
+    elif names := rehashed_inputs(
+        job.folder.read_manifest().get("fingerprint", {}), job.fingerprint
+    ):
         notes["code"] = (
             "This run was started by an earlier version, which hashed code differently: a change "
             f"of {', '.join(names)} since then is not noticed. If a check has changed, add "
@@ -251,14 +253,16 @@ class _SessionWork:
         tally = self.tally
         plan = job.plan()
         with contextlib.ExitStack() as stack:
-            writer = stack.enter_context(JsonLinesWriter(job.folder.attempts, job.folder.seal()))
+            writer = stack.enter_context(
+                JsonLinesWriter(job.folder.attempts, job.folder.line_sealer())
+            )
             judging = stack.enter_context(self._open_judging())
             late = 0 if judging is None else len(judging.late)
             work = self._expect(plan, late)
             if plan.index is not None:
                 self._count_earlier(plan, judging)
             workers = worker_count(job.answering_models, work.unfinished)
-            self._manifest.plan(work.total, work.unfinished + work.later, job.unanswerable())
+            self._manifest.record_plan(work.total, work.unfinished + work.later, job.unanswerable())
             recorder = AttemptRecorder(writer, tally, self._observers, session.answered)
             try:
                 with self._reporting(listener):
@@ -277,11 +281,11 @@ class _SessionWork:
                     await self._finish(runner, workers)
             finally:
                 recorder.release()
-                self._manifest.left(tally.left + work.later)
+                self._manifest.set_unfinished(tally.left + work.later)
         for name, warning in warning_lines(recorder.score_warnings):
-            session.notices.status(name)(warning)
+            session.notices.reporter(name)(warning)
         if failed := tally.failed_judgements:
-            session.notices.status("judges")(
+            session.notices.reporter("judges")(
                 f"{format_count(failed, 'judgement')} failed; the last error: "
                 f"{tally.last_error.rstrip('.')}. Run again to repeat them."
             )
@@ -335,8 +339,8 @@ class _SessionWork:
         self.tally.paid_before = read_calls(self._job.folder.attempts).paid_usd
         if not (judging and judging.decides):
             self.tally.record_earlier(plan.index)
-        if plan.index.attempts.replied.any():
-            self._session.answered.any = True
+        if plan.index.attempts.has_reply.any():
+            self._session.answered.has_any = True
             self._session.earlier[self._job.model.where] = plan.answered
 
     @contextlib.contextmanager
@@ -352,7 +356,7 @@ class _SessionWork:
             yield
 
     def _report(self, notes: dict[str, str], plan: RunPlan, work: Work) -> None:
-        status = self._session.notices.status
+        status = self._session.notices.reporter
         for source, note in notes.items():
             status(source)(note)
         same_rules = self._manifest.scoring == SCORING_VERSION
@@ -374,7 +378,7 @@ class _SessionWork:
             task=self._job.run.task.name,
             backend=model.section.backend,
             model=model.section.name,
-            endpoint=shown_url(model.backend.endpoint),
+            endpoint=mask_url_keys(model.backend.endpoint),
             simulated=self._manifest.simulated,
             version=harness.__version__,
             config=self._job.run.model_dump(mode="json"),
@@ -396,7 +400,7 @@ class _SessionWork:
             paraphraser = job.paraphraser.rewriter(bind(session, job.paraphraser.model))
         if job.user is not None:
             user = partial(job.user.turns, job.task, bind(session, job.user.model))
-        report = session.notices.status("scoring")
+        report = session.notices.reporter("scoring")
         long_answers = LongAnswers(job.task, job.run, job.settings, report)
         stack.callback(long_answers.close)
         return SampleRunner(
@@ -426,7 +430,9 @@ class _SessionWork:
             return await session.has_replies(job.model, [request])
 
         manifest = job.folder.read_manifest()
-        draws = CachedDraws(read, retried_outcomes(manifest) | job.retried, manifest.get(REPEATED))
+        draws = CachedDraws(
+            read, retried_outcomes(manifest) | job.retried, manifest.get(REPEATED_KEY)
+        )
         restored = -1
         while restored and not session.stop.requested:
             restored = 0
@@ -457,7 +463,7 @@ class _SessionWork:
         from harness.analysis.summary import compute_metrics  # not needed before the first call
         from harness.store.index import (
             AttemptIndex,
-            count_redraws,
+            count_run_redraws,
             lacks_judgements,
             read_attempts,
         )
@@ -465,9 +471,9 @@ class _SessionWork:
         folder = self._job.folder
         manifest = self._manifest
         gc.collect()  # frees memory for reading the attempts
-        manifest.end(ended, problem)
-        if self._lost or UNRECORDED in folder.read_manifest():
-            manifest.add({UNRECORDED: self._session.unrecorded(folder)})
+        manifest.end_session(ended, problem)
+        if self._lost or UNRECORDED_KEY in folder.read_manifest():
+            manifest.update({UNRECORDED_KEY: self._session.unrecorded(folder)})
         if self._lost:
             lacking = {*self._unrestored}
             if JUDGEMENTS in self._lost and lacks_judgements(folder):
@@ -475,18 +481,18 @@ class _SessionWork:
             samples = read_attempts(folder.attempts).sample_starts().sum()
             if ATTEMPTS in self._lost and samples < manifest.finished_before:
                 lacking.add(ATTEMPTS)
-            manifest.lacks(lacking)
+            manifest.record_incomplete(lacking)
         write_aggregates(folder.attempts, self._job.task)
         metrics = compute_metrics(folder)
-        write_whole(folder.metrics, encode_metrics(metrics))
+        write_atomically(folder.metrics, encode_metrics(metrics))
         recorded = folder.read_manifest()
         counts: dict[str, object] = {}
-        if not lacking_files(recorded):
-            if REDRAWS in recorded:
-                counts[REDRAWS] = count_redraws(folder)
+        if not incomplete_files(recorded):
+            if REDRAWS_KEY in recorded:
+                counts[REDRAWS_KEY] = count_run_redraws(folder)
             if retried_outcomes(recorded):
-                counts[REPEATED] = AttemptIndex(folder.attempts, judges=False).repeated
-        manifest.close(counts)
+                counts[REPEATED_KEY] = AttemptIndex(folder.attempts, judges=False).n_repeated
+        manifest.record_states(counts)
         return metrics
 
 

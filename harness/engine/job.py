@@ -22,7 +22,7 @@ from harness.plugin_loader import kind
 from harness.ports import APPLICATION, Observer, Task
 from harness.prompts import Template
 from harness.records import Instance, Message, Origin, Request, UserRole, content_hash
-from harness.store.judgements import FAILED
+from harness.store.judgements import FAILED_OUTCOMES
 from harness.store.run_folder import RunFolder
 from harness.wording import format_count
 
@@ -168,7 +168,7 @@ class Job:
     def plan(self, *, full: bool = False) -> RunPlan:
         """Return the plan of the unfinished work in this session or, if ``full``, in the run."""
         index = None
-        if self.folder.begun():
+        if self.folder.has_attempts():
             from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
 
             index = AttemptIndex(self.folder.attempts, judges=False)
@@ -196,13 +196,15 @@ class Job:
 
     def has_calls_left(self) -> bool:
         """Return whether calls of the run remain, including failed ones to repeat."""
-        if not self.folder.begun() or self.plan().count()[1]:
+        if not self.folder.has_attempts() or self.plan().count()[1]:
             return True
         from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
 
         index = AttemptIndex(self.folder.attempts, partial=True)
         judges = [judge.name for judge in self.judges]
-        return bool(index.missing_judgements(judges, FAILED) if index.judgements else judges)
+        return bool(
+            index.missing_judgements(judges, FAILED_OUTCOMES) if index.judgements else judges
+        )
 
 
 ShowPlans = Callable[[Sequence[Job], Sequence[str], str], None]

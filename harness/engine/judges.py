@@ -37,7 +37,12 @@ from harness.records import (
     Request,
     Score,
 )
-from harness.store.judgements import Register, RegisteredJudge, unchanged_register, write_register
+from harness.store.judgements import (
+    Register,
+    RegisteredJudge,
+    read_unchanged_register,
+    write_register,
+)
 from harness.store.run_folder import RunFolder
 
 
@@ -168,7 +173,7 @@ class Judges:
 
         Those added ``later`` do not decide. The content of a changed file is dropped.
         """
-        before = unchanged_register(folder.path)
+        before = read_unchanged_register(folder.path)
         judges = dict(before.judges)
         deciding = {*self.deciding}
         if later:

@@ -53,13 +53,13 @@ from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgement_index import JudgementIndex
 from harness.store.judgements import (
-    FAILED,
-    REDRAWN,
+    FAILED_OUTCOMES,
+    REDRAWN_OUTCOMES,
     JudgeCall,
     Judgement,
     JudgementOutcome,
+    combined_verdict,
     text_hash,
-    verdict_over,
 )
 from harness.store.run_folder import JUDGEMENTS, RunFolder
 from harness.wording import truncate
@@ -91,7 +91,7 @@ class MissingJudgements:
     ) -> None:
         self._index = AttemptIndex(path, partial=True)  # a session restores the judges
         self._answers = RecordedAnswers(self._index, reasoning)
-        self._judges_by_row = self._index.missing_judgements(judges, {*FAILED, *retried})
+        self._judges_by_row = self._index.missing_judgements(judges, {*FAILED_OUTCOMES, *retried})
 
     def __len__(self) -> int:
         return len(self._judges_by_row)
@@ -103,7 +103,7 @@ class MissingJudgements:
         if not self._judges_by_row:
             return
         for instance in instances:
-            rows = [row for row in self._index.rows_of(instance.id) if row in self._judges_by_row]
+            rows = [row for row in self._index.find_rows(instance.id) if row in self._judges_by_row]
             attempts = list(self._index.read(Attempt, rows, judged=False))
             answers = self._answers.of(attempts)
             for row, recorded, answer in zip(rows, attempts, answers, strict=True):
@@ -114,9 +114,9 @@ class MissingJudgements:
         """Return the first request of a judgement that an earlier session has made, or None."""
         if (judgements := self._index.judgements) is None:
             return None
-        judged = judgements.judged(self._index.attempts)
+        judged = judgements.is_judged(self._index.attempts)
         for instance in instances:
-            rows = [row for row in self._index.rows_of(instance.id) if judged[row]]
+            rows = [row for row in self._index.find_rows(instance.id) if judged[row]]
             rows = [row for row in rows if judge.name not in self._judges_by_row.get(row, ())]
             attempts = self._index.read(Attempt, rows, judged=False)
             for answer in self._answers.of(list(attempts)):
@@ -176,7 +176,7 @@ class Judging:
         lost_attempts: bool = False,
     ) -> Iterator[Self]:
         """Open a run's file of judgements within a ``with`` block."""
-        with JsonLinesWriter(folder.path / JUDGEMENTS, folder.seal()) as writer:
+        with JsonLinesWriter(folder.path / JUDGEMENTS, folder.line_sealer()) as writer:
             yield cls(
                 judges,
                 partial(bind, session),
@@ -211,8 +211,8 @@ class Judging:
         # Judges and panels, each with the number of its answers so far
         missing = {name: 0 for name in self._names if name not in recorded}
         for judge in self._judges:
-            if judge.name in recorded and recorded[judge.name].outcome in FAILED:
-                missing[judge.name] = self._recorded.answers(judge.name, *_place(attempt))
+            if judge.name in recorded and recorded[judge.name].outcome in FAILED_OUTCOMES:
+                missing[judge.name] = self._recorded.count_answers(judge.name, *_place(attempt))
         new = await self._judge(instance, attempt, attempt, missing, recorded)
         latest = recorded | {judgement.judge: judgement for judgement in new}
         return self._verdict(attempt, latest)._replace(new=new)
@@ -229,7 +229,7 @@ class Judging:
 
     def _earlier(self, attempt: Attempt) -> dict[str, Judgement]:
         """Return the last judgement of an attempt by each judge that has judged it before."""
-        return self._recorded.of(*_place(attempt))
+        return self._recorded.read_latest(*_place(attempt))
 
     def _verdict(self, attempt: Attempt, latest: Mapping[str, Judgement]) -> AnswerVerdict:
         """Return an attempt's verdict from the latest judgements by judge and panel."""
@@ -238,7 +238,7 @@ class Judging:
         passed = attempt.passed
         if judgements:
             deciding = [latest.get(name) for name in self._deciding]
-            passed = verdict_over(passed, attempt.scores, deciding)
+            passed = combined_verdict(passed, attempt.scores, deciding)
         return AnswerVerdict(passed, judgements, not judged.issuperset(self._deciding))
 
     def feedback(self, by_rules: str, assessment: Assessment, verdict: AnswerVerdict) -> str | None:
@@ -280,14 +280,14 @@ class Judging:
                 split = any(SPLIT_KEY in score.details for score in judgement.scores.values())
                 self._tally.split_passes[judgement.judge] += split
                 undecided = [score for score in judgement.scores.values() if score.value is None]
-                if undecided or judgement.outcome not in ("ok", *FAILED):
+                if undecided or judgement.outcome not in ("ok", *FAILED_OUTCOMES):
                     kind = judgement.judge, "undecided" if undecided else judgement.outcome
                     self._tally.verdictless[kind] += 1
                     reasons = (score.reason for score in undecided if score.reason)
                     reason = truncate(judgement.error or next(reasons, ""), 200)
                     self._tally.reasons[kind] = reason
                     self._warn_of_verdictless(judgement.judge, reason)
-            for _, call in judgement.each_call():
+            for _, call in judgement.identified_calls():
                 self._tally.count_call(call.usage, call.cost_usd, cached=call.cached)
         if self._unsaved is not None:
             raise self._unsaved
@@ -295,7 +295,7 @@ class Judging:
     def _warn_of_verdictless(self, judge: str, reason: str) -> None:
         without = sum(n for (name, _), n in self._tally.verdictless.items() if name == judge)
         if without == self._tally.judgements[judge] == FIRST_JUDGEMENTS:
-            self._notices.status(f"judge {judge}")(
+            self._notices.reporter(f"judge {judge}")(
                 f"none of its first {without} judgements has a verdict. {reason} "
                 "Ctrl-C stops the run before the others are paid for.".lstrip()
             )
@@ -308,7 +308,7 @@ class Judging:
         If ``restore``, judgements were lost, and those that were drawn again are restored.
         """
         for name, warning in judge_warnings(job.judges, job.instances):
-            session.notices.status(f"judge {name}")(warning)
+            session.notices.reporter(f"judge {name}")(warning)
         await self.catch_up(job.data, workers, session)
         if restore:
             await self.restore(job.data, workers, session)
@@ -335,7 +335,7 @@ class Judging:
     async def restore(
         self, instances: Iterable[Instance[Any]], workers: int, session: Session
     ) -> None:
-        """Restore lost judgements of `REDRAWN` ones, whose replies are in the cache, in order.
+        """Restore lost repetitions of undecided judgements whose replies are in the cache.
 
         Call this when what was lost has been repeated, which takes the first reply to each call.
         """
@@ -358,7 +358,7 @@ class Judging:
         before = -1
         while before < len(seen) and not session.stop.requested:
             before = len(seen)
-            late = MissingJudgements(self._attempts, self._names, self._reasoning, REDRAWN)
+            late = MissingJudgements(self._attempts, self._names, self._reasoning, REDRAWN_OUTCOMES)
             await self._judge_late(late, instances, workers, session, restorable)
 
     async def _judge_late(
@@ -387,7 +387,7 @@ class Judging:
                 work = work._replace(judges=await restorable(work))
                 if not work.judges:
                     return
-            before = earlier.of(*_place(work.recorded)) if earlier is not None else {}
+            before = earlier.read_latest(*_place(work.recorded)) if earlier is not None else {}
             judgements = await self._judge(
                 work.instance, work.answer, work.recorded, work.judges, before
             )

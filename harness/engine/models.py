@@ -13,19 +13,19 @@ from msgspec import UNSET
 
 from harness.backends import HttpBackend, OwnedServers, past_proxies
 from harness.calls.budget import reply_cost
-from harness.calls.keys import backend_key
-from harness.calls.prompt_cache import SharedBeginnings
+from harness.calls.keys import key_function
+from harness.calls.prompt_cache import SharedPrefixes
 from harness.calls.rate_limits import LIMIT_KEYS, RateLimits, Unit
 from harness.config.prices import FREE, Price, load_prices
 from harness.config.run_file import RunFile, Shard
 from harness.config.sections import (
-    VARIABLE,
+    VARIABLE_REFERENCE,
     EvaluatedModelSection,
     LimitsSection,
     ModelSection,
     SecondModelSection,
 )
-from harness.config.settings import Settings, is_set, secret, shown_url
+from harness.config.settings import Settings, is_variable_set, mask_url_keys, read_secret
 from harness.datasets.folder import DataFolder
 from harness.datasets.rows import rows
 from harness.engine.infrastructure import LaterTerms, call_layers, cluster
@@ -59,7 +59,7 @@ MOST_WORKERS = 50_000  # a call that waits for a batch takes 3.3 KB, without its
 class Resources:
     """Servers (stopped on exit), rate limits, prices and secrets that runs share."""
 
-    def __init__(self, settings: Settings, secret: Callable[[str], str] = secret) -> None:
+    def __init__(self, settings: Settings, secret: Callable[[str], str] = read_secret) -> None:
         self.settings = settings
         self.secret = secret
         self.prices = load_prices(settings.prices)
@@ -101,8 +101,8 @@ class Resources:
     def _new_rate_limits(self, id_: str, undivided: RateLimits | None) -> RateLimits:
         for layer in self.layers:
             if (shared := layer.shared_rates(id_)) is not None:
-                return RateLimits({}, shared=shared)
-        return RateLimits({}, share=self.settings.cache_dir / "rates" / id_, undivided=undivided)
+                return RateLimits({}, shared_rates=shared)
+        return RateLimits({}, shared_path=self.settings.cache_dir / "rates" / id_, parent=undivided)
 
     def __enter__(self) -> Self:
         self.servers.__enter__()
@@ -124,7 +124,7 @@ class Model:
     rates: RateLimits  # which other runs may share
     price: Price | None  # None: unknown
     where: str = "model"  # key of the section in the run file
-    beginnings: SharedBeginnings = field(default_factory=SharedBeginnings)  # of its prompts
+    prefixes: SharedPrefixes = field(default_factory=SharedPrefixes)  # of its prompts
     reasoning: Reasoning = field(default_factory=Reasoning)  # the marks around it
     evaluated: bool = True  # whether it is the run's model, and not a judge or a stage of a build
     later: LaterTerms | None = None  # None: calls are made at once
@@ -154,13 +154,13 @@ class Model:
     def key(self, run_id: str) -> Callable[..., str]:
         """Return a function that computes the id of a request's call, under which it is cached."""
         by_instance = "by_instance" in self.backend.features or self.caching is False
-        return backend_key(
+        return key_function(
             self.section.backend,
             self.backend,
             by_instance=by_instance,
             version=self.section.version,
-            run=run_id if self.backend.cacheable and self.caching != "shared" else "",
-            part=self._options_hash(),
+            run_id=run_id if self.backend.cacheable and self.caching != "shared" else "",
+            key_part=self._options_hash(),
         )
 
     def _options_hash(self) -> str:
@@ -277,7 +277,7 @@ class ModelBuilder:
         resources = self.resources
         whole_limits = self._limits(section)
         limits = self._part(whole_limits)
-        beginnings = SharedBeginnings()
+        beginnings = SharedPrefixes()
         keys: list[str] = []
 
         def secret(variable: str) -> str:
@@ -380,11 +380,13 @@ class ModelBuilder:
         parts: dict[str, int] = {}
         for key in LIMIT_KEYS.values():
             limit = getattr(limits, key)
-            if limit and limit < self.shard.of:
-                problem = f"limits.{key} is {limit:,}, which {self.shard.of:,} shards cannot share."
+            if limit and limit < self.shard.n_shards:
+                problem = (
+                    f"limits.{key} is {limit:,}, which {self.shard.n_shards:,} shards cannot share."
+                )
                 raise ConfigError(problem, "Raise it, or use fewer shards.")
             if limit:
-                parts[key] = self.shard.part(limit)
+                parts[key] = self.shard.share_of(limit)
         return limits.model_copy(update=parts)
 
 
@@ -402,10 +404,10 @@ def _add_headers(
     secrets: dict[str, str] = {}
     filled: dict[str, str] = {}
     for key, text in headers.items():
-        for variable in VARIABLE.findall(text):
+        for variable in VARIABLE_REFERENCE.findall(text):
             if variable not in secrets:
                 secrets[variable] = secret(variable)
-        filled[key] = VARIABLE.sub(lambda match: secrets[match[1]], text)
+        filled[key] = VARIABLE_REFERENCE.sub(lambda match: secrets[match[1]], text)
     backend.client.add_headers(filled, secrets.values())
 
 
@@ -449,12 +451,12 @@ def ignored_urls(models: Iterable[Model]) -> Iterator[str]:
         variable = model.backend.url_variable
         options = model.section.options
         default = model.host == "api.anthropic.com" or not options.get("base_url")
-        if default and is_set(variable) and not options.get("preset"):
+        if default and is_variable_set(variable) and not options.get("preset"):
             remedy = f"set {model.where}.base_url."
             if model.where == "model":
                 remedy = f"-o model.base_url=${variable}"
             problem = f"{variable} is not used: {model.section.name} is called at"
-            yield f"{problem} {shown_url(model.backend.endpoint)}. To use it: {remedy}"
+            yield f"{problem} {mask_url_keys(model.backend.endpoint)}. To use it: {remedy}"
 
 
 def apply_limits(models: Sequence[Model]) -> None:
@@ -462,9 +464,9 @@ def apply_limits(models: Sequence[Model]) -> None:
     for model in models:
         sharers = [sharer for sharer in models if sharer.rates is model.rates]
         model.rates.set_limits(_lowest(sharer.limits for sharer in sharers))
-        if model.rates.undivided is not None:
+        if model.rates.parent is not None:
             undivided = (sharer.whole_limits or sharer.limits for sharer in sharers)
-            model.rates.undivided.set_limits(_lowest(undivided))
+            model.rates.parent.set_limits(_lowest(undivided))
 
 
 def _lowest(sections: Iterable[LimitsSection]) -> dict[Unit, int]:

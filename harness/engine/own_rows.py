@@ -10,7 +10,7 @@ from harness.config.settings import Settings
 from harness.datasets.row_formats import plain
 from harness.datasets.rows import name_rows
 from harness.errors import ConfigError, StoreFailed, reraise_as
-from harness.store.files import make_folder, replacing, write_whole
+from harness.store.files import make_folder, replace_atomically, write_atomically
 from harness.store.json_lines import encode
 from harness.store.run_folder import ROWS, RunFolder
 
@@ -43,7 +43,7 @@ def write_rows(rows: Iterable[Mapping[str, Any]], where: str) -> str:
     try:
         if not path.exists():
             make_folder(path.parent)
-            with replacing(path, _REMEDY) as temporary:
+            with replace_atomically(path, _REMEDY) as temporary:
                 temporary.write_bytes(content)
     except OSError as error:
         raise StoreFailed(f"Cannot write {path}: {error.strerror}.", _REMEDY) from None
@@ -56,7 +56,7 @@ def with_own_rows(run: RunFile, folder: RunFolder, settings: Settings) -> RunFil
     path = own_rows(run, settings)
     if path is None:
         return run
-    write_whole(folder.path / ROWS, path.read_bytes())
+    write_atomically(folder.path / ROWS, path.read_bytes())
     options = {key: value for key, value in run.task.options.items() if key != "path"}
     task = run.task.with_options({**options, "rows": ROWS})
     return run.model_copy(update={"task": task})

@@ -18,7 +18,7 @@ from msgspec import convert, structs
 
 from harness.calls.keys import provider_seed
 from harness.config.run_file import RunFile, Shard
-from harness.config.sections import MOST, MOST_ROUNDS
+from harness.config.sections import MAX_COUNT, MAX_ROUNDS
 from harness.engine.assessment import FINAL, UNANSWERED
 from harness.engine.progress import NO_VERDICTS, Verdicts
 from harness.engine.turns import most_turns, user_role
@@ -140,7 +140,7 @@ class ShardInstances:
 
     def _has(self, instance: Instance[Any]) -> bool:
         prompt = prompt_hash(self._task, instance)
-        return int(prompt, 16) % self._shard.of == self._shard.number - 1
+        return int(prompt, 16) % self._shard.n_shards == self._shard.number - 1
 
 
 def prompt_hash(task: Task[Any], instance: Instance[Any]) -> str:
@@ -152,11 +152,15 @@ def run_instances(run: RunFile, data: HeldInstances) -> Iterable[Instance[Any]]:
     """Return a run's instances in order: round-robin over groups if it has a limit or budget."""
     limit = run.limit
     if limit is None and run.budget.usd is not None:
-        limit = MOST
+        limit = MAX_COUNT
     instances: Iterable[Instance[Any]] = data
     if limit is not None:
         instances = LimitedInstances(data, limit, run.seed)
-    return instances if run.part is None else ShardInstances(instances, data.task, run.part)
+    return (
+        instances
+        if run.parsed_shard is None
+        else ShardInstances(instances, data.task, run.parsed_shard)
+    )
 
 
 class UnfinishedSample(NamedTuple):
@@ -224,7 +228,7 @@ class RunPlan:
 
     def __post_init__(self) -> None:
         reasons = set(self.retried).difference(OUTCOMES)
-        rows = self.index.ended_with(reasons) if self.index else ()
+        rows = self.index.rows_with_finish_reason(reasons) if self.index else ()
         object.__setattr__(self, "retried_rows", rows)
 
     def opening(self, instance: Instance[Any]) -> Opening:
@@ -244,7 +248,9 @@ class RunPlan:
             for sample in range(self.run.samples):
                 number = self._missing_round(instance.id, sample, turns)
                 if number is not None:
-                    redraw = self.index.answers(instance.id, sample, number) if self.index else 0
+                    redraw = (
+                        self.index.count_answers(instance.id, sample, number) if self.index else 0
+                    )
                     yield UnfinishedSample(instance, sample, number, redraw, turns)
 
     def lost_draws(self) -> Iterator[UnfinishedSample]:
@@ -264,7 +270,7 @@ class RunPlan:
         if self.index is None:
             return None
         table = self.index.attempts
-        rows = (table.replied & (table.round == 1)).nonzero()[0]
+        rows = (table.has_reply & (table.round == 1)).nonzero()[0]
         for attempt in self.index.read(Attempt, rows[-1:], judged=False):
             record = attempt.request
             return Request(
@@ -281,7 +287,9 @@ class RunPlan:
     def verdicts(self, unfinished: UnfinishedSample) -> Verdicts:
         """Return the recorded verdicts of a sample's first and latest rounds so far."""
         index = self.index
-        if index is None or not (rows := index.rows_of(unfinished.instance.id, unfinished.sample)):
+        if index is None or not (
+            rows := index.find_rows(unfinished.instance.id, unfinished.sample)
+        ):
             return NO_VERDICTS
         passed = index.attempts.passed
         return Verdicts(_verdict(passed[rows[0]]), _verdict(passed[rows[-1]]))
@@ -293,7 +301,9 @@ class RunPlan:
         """
         if self.index is None or (table := self.index.attempts.turns) is None:
             return []
-        rows = self.index.rows_of(unfinished.instance.id, unfinished.sample)[: unfinished.round - 1]
+        rows = self.index.find_rows(unfinished.instance.id, unfinished.sample)[
+            : unfinished.round - 1
+        ]
         neutral = self.index.neutral
         return [_verdict(table.passed[row]) for row in rows if not neutral[row]]
 
@@ -310,9 +320,9 @@ class RunPlan:
     def turns(self, instance: Instance[Any]) -> int:
         """Return an instance's number of user turns, or the maximum for a played user."""
         turns = most_turns(self.task, instance)
-        if turns > MOST_ROUNDS:
+        if turns > MAX_ROUNDS:
             problem = f"{instance.id!r:.60} has {turns:,} turns."
-            raise ConfigError(problem, f"Give it at most {MOST_ROUNDS:,}.")
+            raise ConfigError(problem, f"Give it at most {MAX_ROUNDS:,}.")
         if turns > 1:
             self._check_conversation(instance)
         return turns
@@ -329,7 +339,7 @@ class RunPlan:
             raise ConfigError(problem, "Set rounds.max to 1, or give each row one turn.")
         if run.task.shots.n:
             raise ConfigError(f"{conversation}, which takes no shots.", "Remove task.shots.")
-        run.refuse_tools(conversation)
+        run.check_no_tools(conversation)
         if run.polish is not None:
             raise ConfigError(f"{conversation}, which is not paraphrased.", "Remove polish.")
         if "conversation" not in self.features:
@@ -345,7 +355,7 @@ class RunPlan:
         """
         if self.index is None or number == unfinished.round:
             return False
-        rounds = self.index.rounds(unfinished.instance.id, unfinished.sample, number + 1)
+        rounds = self.index.read_rounds(unfinished.instance.id, unfinished.sample, number + 1)
         hashes = {attempt.round: attempt.request.get("messages_hash") for attempt in rounds}
         return unfinished.round not in hashes and hashes.get(number) == prompt
 
@@ -453,7 +463,7 @@ class CachedDraws:
         """
         plan = self._read()
         if self._repeated is not None:
-            return plan.index is None or plan.index.repeated < self._repeated
+            return plan.index is None or plan.index.n_repeated < self._repeated
         names = {(sample.instance.id, sample.sample) for sample in plan.unfinished()}
         for sample in self._retrying(plan).unfinished():
             if sample.redraw == 1 and (sample.instance.id, sample.sample) not in names:

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from harness.analysis.metrics import PASS_RATE
 from harness.config.run_file import RunFile, flatten
-from harness.config.sections import of_k
+from harness.config.sections import split_k
 from harness.config.settings import Settings
 from harness.declarations import declared_members
 from harness.engine import models
@@ -76,7 +76,7 @@ def prepare(
     if copies is not None and (message := copies.pull(folder)):
         logger.warning(message)
     only = None  # the limit of this session, if the run has a larger one
-    if folder.begun() and run.limit is not None:
+    if folder.has_attempts() and run.limit is not None:
         before = folder.read_config().limit
         if before is None or before > run.limit:
             only = run.limit
@@ -86,7 +86,13 @@ def prepare(
     task = build_task(run, settings)
     data = HeldInstances(task)
     builder = models.ModelBuilder(
-        resources, run.limits, folder.servers, task, run_instances(run, data), run.folder, run.part
+        resources,
+        run.limits,
+        folder.servers,
+        task,
+        run_instances(run, data),
+        run.folder,
+        run.parsed_shard,
     )
     run, model = _with_on_error(run, builder.build(run.model), folder)
     paraphraser: ParaphrasingModel | None = None
@@ -150,7 +156,7 @@ def _with_on_error(
         raise ConfigError(problem, remedy)
     if on_error is None and (is_application or (own_code and not model.backend.endpoint)):
         on_error = "fail"
-        if folder.begun():
+        if folder.has_attempts():
             on_error = folder.read_config().model.on_error or "exclude"
     section = section.model_copy(update={"on_error": on_error})
     return run.model_copy(update={"model": section}), replace(model, section=section)
@@ -332,7 +338,7 @@ def check_measure(run: RunFile, task: Task[Any]) -> None:
     if measure is None:
         return
     if "@" in measure or "^" in measure:
-        if not 0 < of_k(measure)[1] <= run.samples:
+        if not 0 < split_k(measure)[1] <= run.samples:
             problem = f"measure: {measure!r:.60} is not one of {run.samples:,} samples."
             raise ConfigError(problem, "Write pass@K, pass^K or any@K, with K up to samples.")
         return

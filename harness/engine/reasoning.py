@@ -194,7 +194,7 @@ class RecordedAnswers:
     def rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
         """Return a sample's attempts in the rounds before ``before``."""
         rounds: list[Attempt] = []
-        for attempt in self._index.rounds(instance, sample, before):
+        for attempt in self._index.read_rounds(instance, sample, before):
             rounds.append(self._recorded.separate(attempt, rounds))
         return rounds
 

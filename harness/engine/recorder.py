@@ -57,7 +57,7 @@ class AttemptRecorder:
             passed: Its verdict.
             before: The verdicts on the sample's earlier rounds.
         """
-        if self._answered.any:
+        if self._answered.has_any:
             self.release()
         elif attempt.outcome == "crashed":
             self._held_back.append(attempt)
@@ -68,7 +68,7 @@ class AttemptRecorder:
         """Record the crashes still held back: as failed calls, if no call has been answered."""
         for crash in self._held_back:
             attempt = crash
-            if not self._answered.any:
+            if not self._answered.has_any:
                 attempt = replace(crash, v=SCHEMA_VERSION, outcome="error", passed=None, scores={})
             self._write(attempt, attempt.passed, NO_VERDICTS)
         self._held_back.clear()
@@ -124,6 +124,6 @@ class Observers:
             except Exception as error:  # an observer must neither stop nor lose paid work
                 del self._observers[name]
                 problem = f"{type(error).__name__}: {str(error)[:200]}"
-                self._notices.status(f"observer {name}")(
+                self._notices.reporter(f"observer {name}")(
                     f"{event} failed ({problem}); it is not called again in this session."
                 )

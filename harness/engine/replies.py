@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from harness.backends.openai import PRESETS
-from harness.calls.database import PRUNED, ReplyRow, Write
-from harness.calls.reply_cache import ReplyCache, encoded
+from harness.calls.database import PRUNED_ACCOUNT, ReplyRow, Write
+from harness.calls.reply_cache import ReplyCache, encode_reply
 from harness.calls.signals import Report
 from harness.config.sections import ModelSection
 from harness.config.settings import Settings
@@ -32,7 +32,7 @@ from harness.records import (
 )
 from harness.store.file_states import LineSeals
 from harness.store.files import make_folder
-from harness.store.json_lines import lines
+from harness.store.json_lines import read_lines
 from harness.store.judgements import read_register
 from harness.store.run_folder import RunFolder
 from harness.store.runs import all_runs
@@ -53,7 +53,7 @@ def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCach
     for layer in call_layers(settings):
         if (replies := layer.open_cache(path, notice, restore)) is not None:
             return replies
-    return ReplyCache(path, notice=notice, restore=restore)
+    return ReplyCache(path, notify=notice, restore=restore)
 
 
 def recorded_replies(runs_dir: Path) -> Iterator[ReplyRow]:
@@ -66,7 +66,7 @@ def recorded_replies(runs_dir: Path) -> Iterator[ReplyRow]:
     foreign_runs: list[RunFolder] = []
     for folder in all_runs(runs_dir):
         with contextlib.suppress(HarnessError):  # skip a folder that cannot be read
-            if folder.made_here():
+            if folder.was_made_here():
                 own_runs.append(folder)
             elif not _is_local(folder.read_config().model):
                 foreign_runs.append(folder)
@@ -109,13 +109,13 @@ def _replies_of(folder: RunFolder) -> Iterator[ReplyRow]:
     decoder = msgspec.json.Decoder(Attempt)
     backend = folder.read_config().model.backend
     seals = LineSeals(folder.path)
-    for number, (_, text) in enumerate(lines(folder.attempts), 1):
+    for number, (_, text) in enumerate(read_lines(folder.attempts), 1):
         try:
             seals.check(text, folder.attempts, number)
             attempt = decoder.decode(text)
             key = bytes.fromhex(attempt.call_id or "")
             reply = _reply(attempt)
-            content = b"" if reply is None else encoded(reply)
+            content = b"" if reply is None else encode_reply(reply)
         except (msgspec.MsgspecError, DataInvalid, ValueError, OverflowError):
             continue
         model = attempt.request.get("model")
@@ -163,9 +163,11 @@ async def save_replies(replies: ReplyCache, folder: RunFolder, call_ids: Collect
     missing = _missing(replies, [bytes.fromhex(name) for name in call_ids])
     if not missing:
         return 0
-    [(pruned_at,)] = replies.read("SELECT total(created) FROM payments WHERE run = ?", [PRUNED])
+    [(pruned_at,)] = replies.read(
+        "SELECT total(created) FROM payments WHERE run = ?", [PRUNED_ACCOUNT]
+    )
     writes: list[asyncio.Future[None]] = []
-    if folder.made_here():
+    if folder.was_made_here():
         for row in _replies_of(folder):
             if row[0] in missing and row[-1] > pruned_at:
                 writes.append(replies.write(Write([row])))
@@ -194,7 +196,7 @@ def _incomplete_calls(folder: RunFolder) -> set[bytes]:
     """Return the keys of a run's calls whose replies were not complete, and thus never cached."""
     incomplete = set[bytes]()
     decoder = msgspec.json.Decoder(Attempt)
-    for _, text in lines(folder.attempts):
+    for _, text in read_lines(folder.attempts):
         with contextlib.suppress(msgspec.MsgspecError):
             attempt = decoder.decode(text)
             empty = not (attempt.text or "").strip() and attempt.finish_reason not in REFUSALS

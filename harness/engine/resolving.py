@@ -19,7 +19,7 @@ from harness.plugin_interface import option_parameters
 from harness.plugin_loader import CODE_HASH_PREFIX, PYTHON_SUFFIX, kind
 from harness.ports import Task, decides_by_criteria, overrides_method
 from harness.scoring.checks import is_file
-from harness.store.run_folder import RunFolder, change
+from harness.store.run_folder import RunFolder, describe_change
 from harness.store.runs import find_run
 
 S = TypeVar("S", bound=ModelSection)
@@ -244,7 +244,7 @@ def data_difference(folder: RunFolder, fingerprint: Mapping[str, str]) -> str:
     before = folder.read_manifest().get("fingerprint", {})
     for key, now in fingerprint.items():
         if key.startswith(("dataset", "documents")) and before.get(key, now) != now:
-            return change(key, before[key], now)
+            return describe_change(key, before[key], now)
     return ""
 
 

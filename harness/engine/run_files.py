@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.config import shipped
-from harness.config.loading import expand, parse_override
+from harness.config.loading import expand_variants, parse_override
 from harness.config.run_file import RunFile, flatten, is_below
 from harness.config.settings import Settings
-from harness.config.yaml_text import read
+from harness.config.yaml_text import read_mapping
 from harness.datasets.folder import DataFolder
 from harness.datasets.rows import differing_rows, items
 from harness.engine.judges import judge_fingerprint
@@ -36,25 +36,25 @@ from harness.execution import (
     set_code_permission,
 )
 from harness.plugin_loader import CODE_HASH_PREFIX, PYTHON_SUFFIX, kind, register
-from harness.store.lost_lines import warn_of_names
+from harness.store.lost_lines import warn_of_renamed
 from harness.store.run_folder import (
-    EXTENDS,
-    HASH,
+    EXTENDS_KEY,
+    HASH_SUFFIX,
     ROWS,
-    VARIED,
+    VARIED_KEY,
     RunFolder,
-    change,
-    input_change,
-    with_rows_path,
+    describe_change,
+    describe_input_change,
+    set_rows_path,
 )
 from harness.store.runs import (
     find_run,
     find_runs,
     find_variants,
-    in_run_name,
     missing_runs,
     run_name,
     run_path,
+    to_run_name,
 )
 from harness.user_code import checker_factory
 from harness.wording import join_first
@@ -65,7 +65,7 @@ Functions = dict[str, Callable[..., Any]]  # the functions given as checks in on
 
 RUN_FILE = (".yaml", ".yml")  # suffixes
 LISTED = 10  # names in a message
-INPUTS = frozenset({f"{name}{HASH}" for name in ("checks", "dataset", "documents")})
+INPUTS = frozenset({f"{name}{HASH_SUFFIX}" for name in ("checks", "dataset", "documents")})
 """Hashes in a fingerprint that depend on the task and the seed alone."""
 
 
@@ -101,22 +101,22 @@ def read_runs(
         path = _find_file(str(file))
         base = path.stem
         where = str(path)
-        tree = read(path)
+        tree = read_mapping(path)
         if is_in_run_folder(path):
             report_executions()
-            tree = with_rows_path(tree, path.parent.absolute())
+            tree = set_rows_path(tree, path.parent.absolute())
         tree = _plain(tree, functions, where=where)
         if path == Path(file):  # a shipped file has no files next to it
             tree = _located(tree, path.parent.absolute())
     changes: list[str] = []
     if model:
-        base = f"{base}.{in_run_name(model)}"
+        base = f"{base}.{to_run_name(model)}"
         refuse_other_address(tree, where, model, [*overrides, *(f"{key}=" for key in values)])
         changes.append(f"model={json.dumps(named_model(model))}")
     rows = [text for text in overrides if text.startswith("task.rows=")]
     changes += [text for text in overrides if text not in rows]
     values = {**_plain(dict(map(parse_override, rows)), functions), **values}
-    return base, expand(tree, where, changes, values, _named)
+    return base, expand_variants(tree, where, changes, values, _named)
 
 
 def _named(model: str) -> dict[str, Any]:
@@ -370,9 +370,9 @@ def _check_together(
 ) -> None:
     """Warn of what makes runs that one name or run file stands for mean something else.
 
-    That is what `_warn_of_missing`, `warn_of_names` and `_warn_of_versions` warn of.
+    That is what `_warn_of_missing`, `warn_of_renamed` and `_warn_of_versions` warn of.
     """
-    warn_of_names(folders)
+    warn_of_renamed(folders)
     _warn_of_missing(folders, runs, file, settings, refuse=refuse)
     _warn_of_versions(folders, file, refuse=refuse)
 
@@ -399,7 +399,8 @@ def _warn_of_versions(folders: Sequence[RunFolder], file: str, *, refuse: bool) 
     for (key, *_), by_version in by_input.items():
         if len(by_version) > 1:
             problem = f"{' and '.join(by_version.values())} were made or scored with different "
-            problem += f"versions of {input_change(f'{key.removesuffix(HASH)}{HASH}', '', '')}"
+            hash_key = key.removesuffix(HASH_SUFFIX) + HASH_SUFFIX
+            problem += f"versions of {describe_input_change(hash_key, '', '')}"
             remedy = "run the file with --rescore, or with --fresh"
             if refuse:
                 raise RunConflict(f"{problem}.", f"{remedy[0].upper()}{remedy[1:]}.")
@@ -415,11 +416,11 @@ def _common_inputs(
     That are the task's settings that the file does not vary, and the data of rows of the user's.
     The models and benchmarks of an evaluation have nothing in common.
     """
-    varied = manifest.get(VARIED)
-    if varied is None or manifest.get(EXTENDS) or is_below("name", varied):
+    varied = manifest.get(VARIED_KEY)
+    if varied is None or manifest.get(EXTENDS_KEY) or is_below("name", varied):
         return
     if not {"path", "rows"}.intersection(varied) and run.task.name == "jsonl":
-        key = f"dataset{HASH}"
+        key = f"dataset{HASH_SUFFIX}"
         if version := manifest.get("fingerprint", {}).get(key):
             yield (key, "rows"), version
     if "preset" in varied:
@@ -480,12 +481,14 @@ def _refuse_other(
         settings_changes = []
         for key, (old, new) in differences.settings.items():
             if key != "limit" and (defaults_known or new is not None):
-                settings_changes.append(change(key, old, new))
+                settings_changes.append(describe_change(key, old, new))
         rows = own_rows(run, settings)
         recorded = folder.path / ROWS
         if rows and recorded.exists() and rows.read_bytes() != recorded.read_bytes():
             settings_changes.append(f"task.rows ({items(differing_rows(recorded, rows))})")
-        input_changes = [input_change(key, *values) for key, values in differences.inputs.items()]
+        input_changes = [
+            describe_input_change(key, *values) for key, values in differences.inputs.items()
+        ]
         problem += " as it is now: it was "
         if settings_changes:
             problem += f"started with different values: {', '.join(settings_changes)}"
@@ -522,5 +525,5 @@ def _hashes(folder: RunFolder, run: RunFile, settings: Settings) -> Mapping[str,
                 hashes = judge_fingerprint(judge, task, settings, data, simulated=simulated)
                 for key, value in hashes.items():
                     fingerprint[f"judge_{judge.as_}_{key}"] = value
-    fingerprint = {name: value for name, value in fingerprint.items() if name.endswith(HASH)}
+    fingerprint = {name: value for name, value in fingerprint.items() if name.endswith(HASH_SUFFIX)}
     return if_grown(fingerprint, folder, run, settings)

@@ -324,7 +324,7 @@ class SampleRunner:
                 verdict = NO_VERDICT
                 if self.judging is not None and self.plan.index is not None:
                     # Its judgements are found by the text as it was recorded.
-                    recorded = self.plan.index.rounds(
+                    recorded = self.plan.index.read_rounds(
                         instance.id, unfinished.sample, unfinished.round
                     )
                     verdict = self.judging.recorded(recorded[place])

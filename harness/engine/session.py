@@ -15,9 +15,9 @@ from uuid import uuid4
 
 from harness.calls.backend_layers import ModelAnswers
 from harness.calls.budget import Budget
-from harness.calls.calls import Calls, Unused
+from harness.calls.calls import Calls, UnusedReplies
 from harness.calls.concurrency import ConcurrencyLimiter
-from harness.calls.database import SESSION, Write
+from harness.calls.database import SESSION_PREFIX, Write
 from harness.calls.reply_cache import Payment, ReplyCache, payment_row
 from harness.calls.signals import Notices, Stop, Stopping
 from harness.config.run_file import Shard
@@ -40,13 +40,13 @@ from harness.records import (
     budget_account,
 )
 from harness.store.files import make_folder
-from harness.store.run_folder import FRESH, RunFolder, Spending
+from harness.store.run_folder import FRESH_KEY, RunFolder, Spending
 from harness.store.runs import (
     base_name,
-    latest_session,
+    latest_session_start,
     runs_of_file,
     runs_of_shards,
-    shard_base,
+    shard_base_name,
 )
 from harness.store.unrecorded import UnrecordedCalls
 from harness.wording import format_count, to_one_line
@@ -71,7 +71,7 @@ class Session:
     notices: Notices
     replies: ReplyCache | None = None  # None: no backend is cacheable
     budget: Budget | None = None  # None: no backend is cacheable, or no cap is set
-    unused: Unused | None = None  # None: no backend is cacheable
+    unused: UnusedReplies | None = None  # None: no backend is cacheable
     first: bool = False  # whether the session is of a run without any attempt
     answered: ModelAnswers = field(default_factory=ModelAnswers)  # by the evaluated model
     layers: Sequence[CallLayer] = ()  # of plug-ins
@@ -136,7 +136,7 @@ class Session:
     @property
     def ended(self) -> Literal["budget", "interrupted"]:
         """Why the session left work unfinished."""
-        return "budget" if self.budget is not None and self.budget.ended else "interrupted"
+        return "budget" if self.budget is not None and self.budget.is_exhausted else "interrupted"
 
 
 async def _has_reply(replies: ReplyCache, key: str) -> bool:
@@ -167,12 +167,12 @@ async def open_session(
     with the name ``base`` has had share it ("": only this run). ``listed`` are the names of its
     present runs. If the run is a shard, ``part``, its budget is an equal part of the file's.
     """
-    first = folder is not None and not folder.begun()
+    first = folder is not None and not folder.has_attempts()
     session = Session(run_id, Stop(), Notices(), first=first)
-    status = session.notices.status
+    status = session.notices.reporter
     async with contextlib.AsyncExitStack() as stack:
         if folder is not None:
-            stack.enter_context(folder.hold())
+            stack.enter_context(folder.lock())
             session.run_id = folder.run_id()  # only now: it may be a new id
             session.merged_ids = folder.read_manifest().get("merged_ids", ())
         session.layers = call_layers(settings)
@@ -184,12 +184,12 @@ async def open_session(
             model.rates.report = status(f"{model.section.name}, rate limit")
         if any(model.backend.cacheable for model in models):
             replies = stack.enter_context(open_cache(settings, status("cache")))
-            replies.check_room()
+            replies.check_disk_space()
             if folder is not None:
                 session.run_id = await follow_account(replies, folder, session.run_id, base)
             used = None if folder is None else partial(_used_calls, folder)
             session.replies = replies
-            session.unused = Unused(replies, {session.run_id, *session.merged_ids}, used)
+            session.unused = UnusedReplies(replies, {session.run_id, *session.merged_ids}, used)
             if usd is not None:
                 if shared is None:
                     sharers = await _sharers(session, replies, folder, base, listed, part)
@@ -235,7 +235,7 @@ def keep_paid(folder: RunFolder, settings: Settings, *, replies: bool = True) ->
         restore = partial(recorded_replies, settings.runs_dir)
         path = replies_path(settings)
         make_folder(path.parent)
-        with ReplyCache(path, notice=logger.warning, restore=restore) as cache:
+        with ReplyCache(path, notify=logger.warning, restore=restore) as cache:
             if folder.spending.exists():
                 await follow_account(cache, folder, run_id, base_name(folder))
             session = Session(run_id, Stop(), Notices())
@@ -271,14 +271,14 @@ async def _sharers(
     if folder is None or not base:
         return _Sharers()
     root = folder.path.parent
-    file = base if part is None else base.removesuffix(shard_base("", part))
+    file = base if part is None else base.removesuffix(shard_base_name("", part))
     by_base = {file: runs_of_file(root, file), base: runs_of_file(root, base)}
     by_base[base] |= {name: RunFolder(root, name) for name in listed}
-    started_fresh = [run.read_manifest().get(FRESH) or 0.0 for run in by_base[file].values()]
+    started_fresh = [run.read_manifest().get(FRESH_KEY) or 0.0 for run in by_base[file].values()]
     fresh_at = max(started_fresh, default=0.0)
     for name, runs in runs_of_shards(root, file).items():
         for run in runs:
-            if name != base and latest_session(run.read_manifest()) >= fresh_at:
+            if name != base and latest_session_start(run.read_manifest()) >= fresh_at:
                 by_base.setdefault(name, {})[run.name] = run
     shards = shards_row(root, file)
     recorded_shards = recorded_names(replies, shards)
@@ -306,7 +306,7 @@ async def _sharers(
         accounts.pop(session.account, None)
     for account in same_part:
         others.pop(account, None)
-    return _Sharers(same_part, others, 1 if part is None else part.of)
+    return _Sharers(same_part, others, 1 if part is None else part.n_shards)
 
 
 async def _open_budget(
@@ -339,7 +339,7 @@ async def _open_budget(
     async def record(more: float, max_usd: float) -> None:
         # A killed run's calls in flight then count as paid, even if the cache or the folder is
         # deleted.
-        await replies.charge(SESSION + payer.encode(), Payment(account, more))
+        await replies.charge(SESSION_PREFIX + payer.encode(), Payment(account, more))
         if folder is not None:
             await asyncio.to_thread(folder.write_spending, payer, max_usd)
 
@@ -347,13 +347,13 @@ async def _open_budget(
         usd,
         paid_by_run.usd + spent_by_others,
         session.stop,
-        unsure=min(unsure, paid_by_run.usd + spent_by_others),
-        shared=spent_by_others,
-        record=record,
-        status=session.notices.status("budget"),
+        unsure_usd=min(unsure, paid_by_run.usd + spent_by_others),
+        spent_by_others=spent_by_others,
+        save=record,
+        status=session.notices.reporter("budget"),
     )
     for key, max_usd in session.reserved(account).items():
-        budget.hold(key, max_usd)
+        budget.reserve_batched(key, max_usd)
     return budget
 
 
@@ -378,14 +378,14 @@ async def _join_budget(
         usd,
         max(0.0, spent.by_run - reserved_usd) + spent.by_others,
         session.stop,
-        unsure=max(0.0, spent.unsure - reserved_usd),
-        shared=spent.by_others,
-        sharing=shared,
-        status=session.notices.status("budget"),
+        unsure_usd=max(0.0, spent.unsure - reserved_usd),
+        spent_by_others=spent.by_others,
+        shared_budget=shared,
+        status=session.notices.reporter("budget"),
     )
     for key, max_usd in reserved.items():
-        budget.hold(key, max_usd)
-    shared.start(session.notices.status(""))
+        budget.reserve_batched(key, max_usd)
+    shared.start(session.notices.reporter(""))
     return budget
 
 
@@ -396,13 +396,13 @@ def _report_unknown(session: Session) -> None:
             remedy = ""
             if where == "model" and short == reason:
                 remedy = f" To ask again: --retry {reason}."
-            session.notices.status(f"{where}, finish reason {short!r}")(
+            session.notices.reporter(f"{where}, finish reason {short!r}")(
                 f"not known, and given for {format_count(count, 'answer')}, which count as "
                 f"complete: check whether they are.{remedy}"
             )
     for where, answers in session.unknown_marks.items():
         for warning in mark_warnings(answers, where):
-            session.notices.status(f"{where}, reasoning")(warning)
+            session.notices.reporter(f"{where}, reasoning")(warning)
 
 
 async def _close_later(later: Sequence[LaterCalls]) -> None:
@@ -411,11 +411,11 @@ async def _close_later(later: Sequence[LaterCalls]) -> None:
 
 
 def _used_calls(folder: RunFolder) -> set[str]:
-    if not folder.begun():
+    if not folder.has_attempts():
         return set()
-    from harness.store.calls import read_paid  # NumPy takes 0.2 s to import
+    from harness.store.calls import read_paid_ids  # NumPy takes 0.2 s to import
 
-    return read_paid(folder.attempts)
+    return read_paid_ids(folder.attempts)
 
 
 async def _close(budget: Budget) -> None:
@@ -465,7 +465,7 @@ class _PaidByRuns:
         merged = [budget_account(run_id) for run_id in manifest.get("merged_ids", ())]
         amounts = [await self.add(shard) for shard in merged]
         in_shards = set[bytes]().union(*(self._calls[shard] for shard in merged))
-        booked = self._replies.booked(account)
+        booked = self._replies.payments_of(account)
         recorded: dict[bytes, float] = {}
         if folder is not None:
             payments = read_payments(folder.attempts)
@@ -483,7 +483,7 @@ class _PaidByRuns:
                 await self._replies.write(Write((), rows))
         spending = Spending() if folder is None else folder.read_spending()
         lost = spending.usd - spent - fsum(self._usd.get(shard, 0.0) for shard in merged)
-        if lost > 0 and (key := SESSION + spending.session.encode()) not in booked:
+        if lost > 0 and (key := SESSION_PREFIX + spending.session.encode()) not in booked:
             await self._replies.charge(key, Payment(account, lost))
             spent += lost
             unsure += lost

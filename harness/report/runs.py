@@ -48,6 +48,7 @@ def runs_table(
     runs: Mapping[str, Metrics | None],
     started: Mapping[str, float] = MappingProxyType({}),
     damaged: Collection[str] = (),
+    paid_usd: float | None = None,
 ) -> Table:
     """Build a table with one row per run.
 
@@ -55,6 +56,7 @@ def runs_table(
         runs: The metrics of each run, by name; None if a run has none.
         started: The times at which runs started (epoch seconds), by name.
         damaged: The names of runs that cannot be read.
+        paid_usd: The total that all runs have paid, in US dollars; None hides the payments.
     """
     rows = []
     readable = {}
@@ -78,9 +80,16 @@ def runs_table(
         Column("any of", hide=4) if has_any_of else None,
         "not judged",
         Column("cost", hide=3),
+        None if paid_usd is None else Column("paid", hide=3),
         Column("started", hide=1) if started else None,
     ]
-    return table(columns, rows, notes=_table_notes(readable))
+    notes = _table_notes(readable)
+    if paid_usd is not None:
+        paid = format_usd(paid_usd)
+        if any(metrics.n_calls_without_cost for metrics in readable.values()):
+            paid += ", and calls of unknown cost"
+        notes.append(f"Paid by all runs: {paid} (cost without replies from the cache).")
+    return table(columns, rows, notes=notes)
 
 
 def _table_notes(runs: Mapping[str, Metrics]) -> list[str]:
@@ -105,6 +114,7 @@ def runs_document(
     runs: Mapping[str, Metrics | None],
     started: Mapping[str, float] = MappingProxyType({}),
     problems: Mapping[str, str] = MappingProxyType({}),
+    paid_usd: float | None = None,
 ) -> TableDocument:
     """Build a document with the `runs_table`.
 
@@ -112,6 +122,7 @@ def runs_document(
         runs: The metrics of each run, by name; None if a run has none.
         started: The times at which runs started (epoch seconds), by name.
         problems: The reasons why runs cannot be read, by name.
+        paid_usd: The total that all runs have paid, in US dollars; None hides the payments.
     """
     records = []
     for name, metrics in runs.items():
@@ -124,7 +135,7 @@ def runs_document(
         if name in problems:
             record["problem"] = problems[name]
         records.append(record)
-    parts = [runs_table(runs, started, problems)]
+    parts = [runs_table(runs, started, problems, paid_usd)]
     return TableDocument(parts=parts, records=records, data=records)
 
 
@@ -179,12 +190,13 @@ def _metrics_record(metrics: Metrics) -> dict[str, object]:
         "ci95_high": high,
         "n_planned": metrics.n_planned,
         "cost_usd": metrics.cost_usd,
+        "paid_usd": metrics.paid_usd,
         "computed_usd": metrics.computed_usd,
     }
 
 
 def _state_cells(state: Cell) -> list[object]:
-    return ["", "", "", state, "", "", ""]
+    return ["", "", "", state, "", "", "", ""]
 
 
 def _run_cells(metrics: Metrics) -> list[object]:
@@ -207,6 +219,7 @@ def _run_cells(metrics: Metrics) -> list[object]:
         _format_any_passed(metrics),
         primary.missing,
         cost,
+        format_usd(metrics.paid_usd) if metrics.n_calls_without_cost == 0 else "unknown",
     ]
 
 

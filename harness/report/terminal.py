@@ -229,7 +229,7 @@ class _TableView:
         )
 
     def _pack(self, columns: Sequence[_Column], width: int) -> Iterator[list[_Column]]:
-        """Yield the columns of each block. Those below a shared heading stay together if possible."""
+        """Yield the columns of each block. Those of a shared heading stay together if possible."""
         block: list[_Column] = []
         for over, members in groupby(columns, lambda column: column.over):
             group = list(members)

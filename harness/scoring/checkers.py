@@ -14,9 +14,9 @@ from harness.plugin_loader import Kind
 from harness.ports import Checker
 from harness.records import Instance, Score
 from harness.scoring import quoted_list, validators
-from harness.scoring.extraction import BlockExtraction, ExtractedValue
 from harness.scoring.patterns import Pattern, PatternTooSlow
 from harness.scoring.text import (
+    ExtractedValue,
     MayCountWords,
     Normalization,
     TextComparison,
@@ -24,7 +24,7 @@ from harness.scoring.text import (
     count_words,
     is_whole_word,
 )
-from harness.scoring.validators import STRICT, Draft, schemas, score_document
+from harness.scoring.validators import STRICT, BlockExtraction, Draft, schemas, score_document
 from harness.wording import truncate
 
 _JOINED = re.compile(

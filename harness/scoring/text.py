@@ -103,6 +103,16 @@ class TextComparison:
         return folded(text) if self.ignore_case else text
 
 
+class ExtractedValue(str):
+    """An extracted text whose value is compared with targets, such as that of a number."""
+
+    __slots__ = ()
+
+    def equals(self, target: str) -> bool:
+        """Return whether a target has the same value."""
+        return self == target
+
+
 # The characters of scripts without spaces between words. Their digits and marks are included.
 _HAN_AND_KANA = (
     "\u3005-\u3007\u3031-\u3035\u303b\u3040-\u309f\u30a1-\u30ff\u31f0-\u31ff\u3400-\u4dbf"

@@ -12,18 +12,18 @@ from pathlib import Path
 import msgspec
 
 from harness.ports import Aggregates, GivenAnswer, Task, overrides_method
-from harness.store.files import read_file, write_whole
-from harness.store.json_lines import UNREADABLE
+from harness.store.files import read_file, write_atomically
+from harness.store.json_lines import DECODE_ERRORS
 
-FILE = "aggregates.json"
+AGGREGATES = "aggregates.json"
 
 
-class _Saved(msgspec.Struct):
+class _SavedMetrics(msgspec.Struct):
     attempts_bytes: int  # the size of the attempts that the metrics cover
     results: dict[str, dict[str, float]]
 
 
-class _Line(msgspec.Struct):
+class _AnswerLine(msgspec.Struct):
     instance: str
     sample: int
     round: int
@@ -47,16 +47,16 @@ def write_aggregates(attempts: Path, task: Task[object]) -> None:
     from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
 
     index = AttemptIndex(attempts, judges=False)
-    order = index.in_order()
+    order = index.ordered_rows()
     if index.attempts.turns is None:
         order = order[index.attempts.round[order] == 1]
-    results = task.aggregate_answers(_answers(index.read(_Line, order)))
+    results = task.aggregate_answers(_iter_answers(index.read(_AnswerLine, order)))
     saved = {"attempts_bytes": attempts.stat().st_size, "results": results}
     content = msgspec.json.format(msgspec.json.encode(saved), indent=2)
-    write_whole(attempts.with_name(FILE), content + b"\n")
+    write_atomically(attempts.with_name(AGGREGATES), content + b"\n")
 
 
-def _answers(lines: Iterator[_Line]) -> Iterator[GivenAnswer]:
+def _iter_answers(lines: Iterator[_AnswerLine]) -> Iterator[GivenAnswer]:
     for line in lines:
         if line.text is not None and (line.round == 1 or line.turns):
             scores = {n: float(s.value) for n, s in line.scores.items() if s.value is not None}
@@ -65,8 +65,8 @@ def _answers(lines: Iterator[_Line]) -> Iterator[GivenAnswer]:
 
 def read_aggregates(attempts: Path) -> Aggregates:
     """Return the metrics saved for an attempts file, or {} if missing, damaged or outdated."""
-    with contextlib.suppress(OSError, *UNREADABLE):
-        saved = msgspec.json.decode(read_file(attempts.with_name(FILE)), type=_Saved)
+    with contextlib.suppress(OSError, *DECODE_ERRORS):
+        saved = msgspec.json.decode(read_file(attempts.with_name(AGGREGATES)), type=_SavedMetrics)
         if saved.attempts_bytes == attempts.stat().st_size:
             return saved.results
     return {}

@@ -26,15 +26,15 @@ from harness.records import (
     Usage,
 )
 from harness.store.attempt_lines import ATTEMPT
-from harness.store.columns import LineName, Rows, changes
-from harness.store.json_lines import LineKind, decoded, read_json
+from harness.store.columns import LineKey, NumericRows, change_mask
+from harness.store.json_lines import LineKind, decode_lines, read_json
 from harness.store.judgements import JUDGEMENT, JudgeCall, Judgement, has_judges
 from harness.store.run_folder import JUDGEMENTS, REFERENCES, read_prices
 from harness.store.unrecorded import UnrecordedCalls, unrecorded_calls
 
 _TOKENS: tuple[str, ...] = Usage.__struct_fields__
 _UNKNOWN = -1
-_NOT_COUNTED = (_UNKNOWN,) * len(_TOKENS)
+_UNKNOWN_COUNTS = (_UNKNOWN,) * len(_TOKENS)
 
 
 class RunCalls(CallTotals, frozen=True, kw_only=True):
@@ -60,13 +60,13 @@ class CallCounter:
         # Names are stored as 64-bit hashes, 8 bytes instead of 200: among a million calls, the
         # probability of a collision is below 10^-7.
         columns = dict.fromkeys(("cost", "computed"), "d") | dict.fromkeys(_TOKENS, "i")
-        self._rows = Rows(name="q", paid="b", **columns)
+        self._rows = NumericRows(name="q", paid="b", **columns)
 
     def add(self, name: str, call: RecordedCall, price: Price | None = None) -> None:
         """Add a validated call, with the cost at ``price`` if no cost is recorded."""
         cost = nan if call.cost_usd is None else call.cost_usd
-        computed = _computed(call, price) if price and call.cost_usd is None else nan
-        counts = _NOT_COUNTED if call.usage is None else msgspec.structs.astuple(call.usage)
+        computed = _cost_at_price(call, price) if price and call.cost_usd is None else nan
+        counts = _UNKNOWN_COUNTS if call.usage is None else msgspec.structs.astuple(call.usage)
         self._rows.append(hash(name), not call.cached, cost, computed, *counts)
 
     def totals(self, n_crashed: int = 0) -> CallTotals:
@@ -76,7 +76,7 @@ class CallCounter:
         """
         names = self._rows.column("name")
         order = np.argsort(names).astype(np.int32)
-        starts = np.flatnonzero(changes(names[order])).astype(np.int32)
+        starts = np.flatnonzero(change_mask(names[order])).astype(np.int32)
 
         def largest(column: str) -> NDArray[Any]:
             # fmax ignores NaN, which stands for an unknown cost.
@@ -111,7 +111,7 @@ class CallCounter:
         )
 
 
-class _Called(LineName, gc=False):
+class _AttemptCalls(LineKey, gc=False):
     call_id: str | None = None
     outcome: str = ""
     latency_s: float | None = None
@@ -122,12 +122,12 @@ class _Called(LineName, gc=False):
     user: tuple[PlayedTurn, ...] = ()
     judge: str = ""
 
-    def each_call(self) -> Iterator[tuple[str, RecordedCall]]:
-        calls: tuple[_Called | Rewriting | PlayedTurn, ...] = (self, *self.polish, *self.user)
+    def identified_calls(self) -> Iterator[tuple[str, RecordedCall]]:
+        calls: tuple[_AttemptCalls | Rewriting | PlayedTurn, ...] = (self, *self.polish, *self.user)
         return ((call.call_id, call) for call in calls if call.call_id is not None)
 
     @property
-    def crashed(self) -> bool:
+    def is_crash(self) -> bool:
         """Whether the line records a call of the application that crashed, as no other does."""
         return (
             self.outcome in OUTCOMES_WITHOUT_REPLY
@@ -137,10 +137,10 @@ class _Called(LineName, gc=False):
 
 
 # By the model, the paraphrasing model, the model that plays the user, or a judge.
-RecordedCall = _Called | Rewriting | PlayedTurn | JudgeCall
+RecordedCall = _AttemptCalls | Rewriting | PlayedTurn | JudgeCall
 
 
-def _computed(call: RecordedCall, price: Price) -> float:
+def _cost_at_price(call: RecordedCall, price: Price) -> float:
     usage = call.usage
     counted = usage is not None and (usage.input_tokens or usage.output_tokens)
     return price.cost(usage) if usage is not None and counted else nan
@@ -152,38 +152,38 @@ def read_calls(path: Path) -> RunCalls:
     An unrecorded cost is computed from the tokens if the run's folder records the model's price.
     """
     judged = has_judges(path.parent)
-    calls = _totals(path, by_model=judged)
+    calls = _sum_calls(path, by_model=judged)
     if not judged and calls.user is not None:
-        calls = _totals(path, by_model=True)
+        calls = _sum_calls(path, by_model=True)
     manifest = read_json(
         path.with_name("manifest.json"), dict[str, Any], "Remove it and run again."
     )
     if "imported" not in manifest:
-        return _with_unrecorded(calls, unrecorded_calls(manifest))
+        return _add_unrecorded(calls, unrecorded_calls(manifest))
     # Another tool made the calls of the run's model.
     n_cached = sum(judge.n_cached_calls for judge in calls.judges.values())
     model = calls.model and replace(calls.model, n_cached_calls=0)
     return replace(calls, n_cached_calls=n_cached, model=model)
 
 
-def _with_unrecorded(calls: RunCalls, unrecorded: Mapping[str, UnrecordedCalls]) -> RunCalls:
+def _add_unrecorded(calls: RunCalls, unrecorded: Mapping[str, UnrecordedCalls]) -> RunCalls:
     if not unrecorded:
         return calls
 
     none = UnrecordedCalls()
 
     def added(key: str, figures: CallTotals) -> CallTotals:
-        return unrecorded.get(key, none).added_to(figures)
+        return unrecorded.get(key, none).add_to(figures)
 
     return replace(
-        unrecorded.get("", none).added_to(calls),
+        unrecorded.get("", none).add_to(calls),
         model=calls.model and added("model", calls.model),
         user=calls.user and added("user.model", calls.user),
         judges={name: added(f"judges.{name}.model", calls.judges[name]) for name in calls.judges},
     )
 
 
-def _totals(path: Path, *, by_model: bool) -> RunCalls:
+def _sum_calls(path: Path, *, by_model: bool) -> RunCalls:
     """Return the totals, and if ``by_model`` those of each model, which take more memory."""
     prices = read_prices(path.parent)
     every = CallCounter()
@@ -191,7 +191,7 @@ def _totals(path: Path, *, by_model: bool) -> RunCalls:
     user: CallCounter | None = None
     judges: dict[str, CallCounter] = {}
     n_crashed = 0
-    for judge, name, call in _recorded(path):
+    for judge, name, call in _read_recorded(path):
         if not name:
             n_crashed += 1
             continue
@@ -221,41 +221,45 @@ def read_payments(path: Path) -> dict[bytes, float]:
     """Return the known costs (US dollars) of calls that a run paid for, by id as bytes."""
     return {
         bytes.fromhex(name): call.cost_usd
-        for _, name, call in _recorded(path, keys=True)
+        for _, name, call in _read_recorded(path, keys=True)
         if not call.cached and call.cost_usd is not None
     }
 
 
-def read_paid(path: Path) -> set[str]:
+def read_paid_ids(path: Path) -> set[str]:
     """Return the ids of the calls that a run has paid for, according to its recorded lines."""
-    return {name for _, name, call in _recorded(path) if name and not call.cached}
+    return {name for _, name, call in _read_recorded(path) if name and not call.cached}
 
 
 def read_call_ids(path: Path) -> set[str]:
     """Return the ids of all calls that a run's lines record."""
-    return {name for _, name, _ in _recorded(path) if name}
+    return {name for _, name, _ in _read_recorded(path) if name}
 
 
 def read_callers(path: Path) -> dict[str, str]:
     """Return who made the calls that a run's lines record: a judge's name, or "", by call id."""
-    return {name: judge for judge, name, _ in _recorded(path) if name}
+    return {name: judge for judge, name, _ in _read_recorded(path) if name}
 
 
-def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str, RecordedCall]]:
+def _read_recorded(
+    attempts: Path, *, keys: bool = False
+) -> Iterator[tuple[str, str, RecordedCall]]:
     """Yield the judge's name (or ""), the id and the call for each recorded call of a run.
 
     The id of a crashed call is empty.
     With ``keys``, the ids of paid calls must be hexadecimal.
     """
-    files: list[tuple[Path, type[_Called | Judgement], LineKind]] = [(attempts, _Called, ATTEMPT)]
+    files: list[tuple[Path, type[_AttemptCalls | Judgement], LineKind]] = [
+        (attempts, _AttemptCalls, ATTEMPT)
+    ]
     if has_judges(attempts.parent):
         for folder in (attempts.parent, attempts.parent / REFERENCES):
             files.append((folder / JUDGEMENTS, Judgement, JUDGEMENT))
     for path, shape, kind in files:
-        for number, _, line in decoded(path, shape, kind):
-            if isinstance(line, _Called) and line.crashed:
+        for number, _, line in decode_lines(path, shape, kind):
+            if isinstance(line, _AttemptCalls) and line.is_crash:
                 yield "", "", line
-            for name, call in line.each_call():
+            for name, call in line.identified_calls():
                 counts = () if call.usage is None else msgspec.structs.astuple(call.usage)
                 try:
                     if not 0 <= (call.cost_usd or 0.0) <= MAX_MAGNITUDE:
@@ -265,5 +269,5 @@ def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str,
                     if keys and call.cost_usd is not None and not call.cached:
                         bytes.fromhex(name)
                 except ValueError as error:
-                    raise kind.invalid(path, number, error) from None
+                    raise kind.line_error(path, number, error) from None
                 yield line.judge, name, call

@@ -19,8 +19,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.config.run_file import MOST_SAMPLES
-from harness.config.sections import MOST_ROUNDS
+from harness.config.run_file import MAX_SAMPLES
+from harness.config.sections import MAX_ROUNDS
 from harness.records import MAX_MAGNITUDE, OUTCOMES, OUTCOMES_WITHOUT_REPLY, Outcome
 
 Ints = NDArray[np.int32]
@@ -29,8 +29,10 @@ Values = NDArray[np.float64] | NDArray[np.int8]
 """The values of a score: numbers (NaN if missing), or verdicts (1, 0 or `NOT_JUDGED`)."""
 
 NOT_JUDGED = -1  # a missing verdict, which is not a failure
-MOST_SCORES = 200  # maximum number of score names in a run: each has a column as long as the run
-_TOO_MANY = f"more than {MOST_SCORES} score names"
+MAX_SCORE_NAMES = (
+    200  # maximum number of score names in a run: each has a column as long as the run
+)
+_TOO_MANY_NAMES = f"more than {MAX_SCORE_NAMES} score names"
 
 _OUTCOME_CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 
@@ -42,7 +44,7 @@ def name_digest(name: str) -> int:
     return int.from_bytes(digest, "little", signed=True)
 
 
-def natural(name: str) -> list[tuple[int, int, str]]:
+def natural_sort_key(name: str) -> list[tuple[int, int, str]]:
     """Return a name's sort key, which orders the numbers in names by value."""
     key = []
     for part in re.findall(r"[0-9]{1,18}|[^0-9]+", name):
@@ -84,17 +86,17 @@ class AttemptTable:
         return self.instances.cluster[self.instance]
 
     @property
-    def judged(self) -> Bools:
+    def has_verdict(self) -> Bools:
         """An (n,) mask of the attempts that have a verdict."""
         return np.asarray(self.passed != NOT_JUDGED)
 
     @property
-    def replied(self) -> Bools:
+    def has_reply(self) -> Bools:
         """An (n,) mask of the attempts whose call gave a reply."""
         codes = list(map(OUTCOMES.index, OUTCOMES_WITHOUT_REPLY))
         return np.isin(self.outcome, codes, invert=True)
 
-    def measured(self, name: str) -> Bools:
+    def has_score(self, name: str) -> Bools:
         """Return an (n,) mask of the attempts for which the named score has a value."""
         values = self.scores[name]
         return np.not_equal(values, NOT_JUDGED) if values.dtype == np.int8 else ~np.isnan(values)
@@ -111,7 +113,7 @@ class AttemptTable:
 
     def sample_starts(self) -> Bools:
         """Return an (n,) mask of the first row of each sample."""
-        return changes(self.instance) | changes(self.sample)
+        return change_mask(self.instance) | change_mask(self.sample)
 
     def is_last_round(self, round_: int | None = None) -> Bools:
         """Return an (n,) mask of the last round of each sample.
@@ -125,7 +127,7 @@ class AttemptTable:
         return np.asarray(reached & ends)
 
     @property
-    def most_rounds(self) -> int:
+    def max_round(self) -> int:
         """The highest round of any attempt, or 0 without attempts. All turns count as round 1."""
         highest = int(self.round.max(initial=0))
         return highest if self.turns is None else min(highest, 1)
@@ -141,18 +143,18 @@ class AttemptTable:
             labels |= groups
         return list(labels)
 
-    def by(self, label: str) -> Iterator[tuple[str, AttemptTable]]:
+    def split_by(self, label: str) -> Iterator[tuple[str, AttemptTable]]:
         """Yield (name, attempts) for each non-empty group of a label, sorted by name."""
         groups = [grouping.get(label) for grouping in self.instances.groupings]
         names = sorted({group for group in groups if group is not None})
         code: dict[str | None, int] = {name: number for number, name in enumerate(names)}
         numbers = np.array([code.get(group, -1) for group in groups], np.intp)
         codes = numbers[self.instances.grouping[self.instance]]
-        for number, rows in rows_by(codes, len(names)):
+        for number, rows in group_rows(codes, len(names)):
             yield names[number], self.take(rows)
 
 
-def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
+def group_rows(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
     """Yield each non-empty group's number and rows, given each row's group (-1: none)."""
     # One stable sort instead of a mask per group: labels may have thousands of groups.
     order = np.argsort(codes, kind="stable").astype(np.int32)
@@ -163,13 +165,13 @@ def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
             yield number, rows
 
 
-class LineName(msgspec.Struct, gc=False):
+class LineKey(msgspec.Struct, gc=False):
     """The fields that identify a line of attempts or judgements."""
 
     v: int
     instance: str
-    sample: Annotated[int, msgspec.Meta(ge=0, lt=MOST_SAMPLES)]
-    round: Annotated[int, msgspec.Meta(ge=1, le=MOST_ROUNDS)]
+    sample: Annotated[int, msgspec.Meta(ge=0, lt=MAX_SAMPLES)]
+    round: Annotated[int, msgspec.Meta(ge=1, le=MAX_ROUNDS)]
 
 
 class ScoreValue(msgspec.Struct, gc=False):
@@ -183,7 +185,7 @@ class _Draw(msgspec.Struct, frozen=True, gc=False):
     redraw: Annotated[int, msgspec.Meta(ge=0, lt=2**15)] = 0
 
 
-class TableLine(LineName, gc=False):
+class TableLine(LineKey, gc=False):
     """The fields of an attempt that the columns need."""
 
     groups: msgspec.Raw  # decoded once for each distinct mapping
@@ -199,7 +201,7 @@ class TableBuilder:
     """A builder of an `AttemptTable`, line by line."""
 
     def __init__(self) -> None:
-        self._rows = Rows(
+        self._rows = NumericRows(
             digest="q", cluster="q", grouping="i", sample="i", round="i", outcome="b", passed="b"
         )
         self._groupings: dict[bytes, int] = {}  # numbers of the distinct ``groups``, as JSON
@@ -215,7 +217,7 @@ class TableBuilder:
         """
         groups = bytes(line.groups)
         if groups not in self._groupings:
-            _decoded(groups)  # raises if invalid
+            _decode_groups(groups)  # raises if invalid
             self._groupings[groups] = len(self._groupings)
         passed = NOT_JUDGED if line.passed is None else line.passed
         self._rows.append(
@@ -238,11 +240,11 @@ class TableBuilder:
         self._scores.extend(builder._scores)
         numbers = self._groupings
         number = [numbers.setdefault(text, len(numbers)) for text in builder._groupings]
-        columns = {name: builder._rows.column(name) for name in builder._rows.fields}
+        columns = {name: builder._rows.column(name) for name in builder._rows.formats}
         columns["grouping"] = np.array(number, np.int32)[columns["grouping"]]
         self._rows.extend(columns)
 
-    def table(self) -> tuple[AttemptTable, Ints]:
+    def build(self) -> tuple[AttemptTable, Ints]:
         """Return the table of all lines, and each row's line number (from 0).
 
         Rows are sorted, because the same attempts must give the same figures to the last bit, in
@@ -253,14 +255,14 @@ class TableBuilder:
         # The sort is stable: lines of one key keep the order of the file.
         lines = np.lexsort((column("round"), column("sample"), digest)).astype(np.int32)
         digest = digest[lines]
-        new = changes(digest)
+        new = change_mask(digest)
         table = AttemptTable(
             np.cumsum(new, dtype=np.int32) - np.int32(1),
             column("sample")[lines],
             column("round")[lines],
             column("outcome")[lines],
             column("passed")[lines],
-            self._scores.columns(lines),
+            self._scores.take(lines),
             self._instances(digest[new], lines[new]),
             shares=self._scores.shares,
         )
@@ -275,11 +277,11 @@ class TableBuilder:
         new_number = np.zeros(len(self._groupings), np.int32)
         new_number[distinct] = np.arange(len(distinct), dtype=np.int32)
         texts = list(self._groupings)
-        groupings = tuple(_decoded(texts[number]) for number in distinct)
+        groupings = tuple(_decode_groups(texts[number]) for number in distinct)
         return InstanceTable(digest, cluster.astype(np.int32), new_number[numbers], groupings)
 
 
-def _decoded(groups: bytes) -> dict[str, str]:
+def _decode_groups(groups: bytes) -> dict[str, str]:
     return msgspec.json.decode(groups, type=dict[str, str])
 
 
@@ -288,11 +290,11 @@ class ScoreColumns:
 
     def __init__(self) -> None:
         self.shares: dict[str, bool] = {}  # by name, as in `AttemptTable`
-        self._n = 0  # lines
+        self._n_lines = 0  # lines
         # By name, up to the last line with a value: verdicts ("b") or, if any is no verdict,
         # numbers ("d").
         self._columns: dict[str, array[Any]] = {}
-        self._places: dict[str, int] = {}  # by name, the first place of the score in any line
+        self._positions: dict[str, int] = {}  # by name, the first place of the score in any line
 
     def add(self, scores: Mapping[str, ScoreValue]) -> int:
         """Add the scores of a line, and return the line's number (from 0).
@@ -300,10 +302,10 @@ class ScoreColumns:
         Raises:
             OverflowError: If the run has too many distinct score names.
         """
-        line = self._n
+        line = self._n_lines
         for place, (name, score) in enumerate(scores.items()):
-            if place < self._places.get(name, MOST_SCORES):
-                self._places[name] = place
+            if place < self._positions.get(name, MAX_SCORE_NAMES):
+                self._positions[name] = place
             column = self._columns.get(name)
             if column is None:
                 column = self._add_column(name)
@@ -312,17 +314,17 @@ class ScoreColumns:
                 continue
             if not isinstance(value, bool):
                 if column.typecode == "b":
-                    column = self._columns[name] = _numbers(column)
+                    column = self._columns[name] = _verdicts_to_numbers(column)
                 if score.share is not None:
                     self.shares[name] = score.share and self.shares.get(name, True)
-            _fill(column, line)
+            _pad(column, line)
             column.append(value)
-        self._n += 1
+        self._n_lines += 1
         return line
 
     def _add_column(self, name: str) -> array[Any]:
-        if len(self._columns) == MOST_SCORES:
-            raise OverflowError(_TOO_MANY)
+        if len(self._columns) == MAX_SCORE_NAMES:
+            raise OverflowError(_TOO_MANY_NAMES)
         column: array[Any] = array("b")
         self._columns[name] = column
         return column
@@ -333,37 +335,37 @@ class ScoreColumns:
         Raises:
             OverflowError: If there would be too many distinct score names. Nothing is then added.
         """
-        if len(self._columns.keys() | scores._columns.keys()) > MOST_SCORES:
-            raise OverflowError(_TOO_MANY)
+        if len(self._columns.keys() | scores._columns.keys()) > MAX_SCORE_NAMES:
+            raise OverflowError(_TOO_MANY_NAMES)
         for name, added in scores._columns.items():
             column: array[Any] = self._columns.get(name, array("b"))
             if added.typecode != column.typecode:
-                column = column if column.typecode == "d" else _numbers(column)
-                added = added if added.typecode == "d" else _numbers(added)
-            _fill(column, self._n)
+                column = column if column.typecode == "d" else _verdicts_to_numbers(column)
+                added = added if added.typecode == "d" else _verdicts_to_numbers(added)
+            _pad(column, self._n_lines)
             column.extend(added)
             self._columns[name] = column
-            place = scores._places[name]
-            self._places[name] = min(place, self._places.get(name, place))
+            place = scores._positions[name]
+            self._positions[name] = min(place, self._positions.get(name, place))
         for name, share in scores.shares.items():
             self.shares[name] = share and self.shares.get(name, True)
-        self._n += scores._n
+        self._n_lines += scores._n_lines
 
-    def columns(self, lines: Ints) -> dict[str, Values]:
+    def take(self, lines: Ints) -> dict[str, Values]:
         """Return the scores of the given lines by name. Line -1 stands for a line without scores.
 
         They are in the same order, whichever line came first.
         """
         values: dict[str, Values] = {}
-        for name in sorted(self._columns, key=lambda name: (self._places[name], name)):
+        for name in sorted(self._columns, key=lambda name: (self._positions[name], name)):
             column = self._columns[name]
-            _fill(column, self._n + 1)
+            _pad(column, self._n_lines + 1)
             values[name] = np.frombuffer(column, column.typecode)[lines]
-            del column[self._n :]
+            del column[self._n_lines :]
         return values
 
 
-def _fill(column: array[Any], length: int) -> None:
+def _pad(column: array[Any], length: int) -> None:
     """Append missing values to a column of scores until it has a length."""
     n_missing = length - len(column)
     if n_missing > 0:
@@ -371,7 +373,7 @@ def _fill(column: array[Any], length: int) -> None:
         column.extend(array(column.typecode, [missing]) * n_missing)
 
 
-def _numbers(verdicts: array[Any]) -> array[Any]:
+def _verdicts_to_numbers(verdicts: array[Any]) -> array[Any]:
     numbers = array("d", verdicts)
     for place, value in enumerate(verdicts):
         if value == NOT_JUDGED:
@@ -379,18 +381,18 @@ def _numbers(verdicts: array[Any]) -> array[Any]:
     return numbers
 
 
-def changes(values: NDArray[Any]) -> Bools:
+def change_mask(values: NDArray[Any]) -> Bools:
     """Return an (n,) mask that is true at the first value and wherever a value changes."""
     new = np.ones(len(values), dtype=np.bool_)
     np.not_equal(values[1:], values[:-1], out=new[1:])
     return new
 
 
-class Rows:
+class NumericRows:
     """A growing table of numbers. ``fields`` maps columns to format characters of `struct`."""
 
     def __init__(self, **fields: str) -> None:
-        self.fields = fields
+        self.formats = fields
         self._format = "=" + "".join(fields.values())
         self._dtype = np.dtype([(name, "=" + code) for name, code in fields.items()])
         self._records = bytearray()

@@ -26,21 +26,21 @@ RUN_FILES = (  # never overwritten by exports and reports
 )
 
 
-NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # 0 on Windows
+NO_LINK_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # 0 on Windows
 """Flags to open a file with: a link is an error (ELOOP), and a pipe is not waited for."""
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_regular_file(path: Path) -> BinaryIO:
     """Open a regular file of a run's folder for reading.
 
     The folder may come from somebody else: a link may point to any file of the user, and a device
     may have no end.
     """
-    return open(path, "rb", opener=_opened)
+    return open(path, "rb", opener=_open_regular)
 
 
-def _opened(path: str, flags: int) -> int:
-    opened = os.open(path, flags | NO_LINK)
+def _open_regular(path: str, flags: int) -> int:
+    opened = os.open(path, flags | NO_LINK_FLAGS)
     mode = os.fstat(opened).st_mode
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):  # `open` refuses a folder
         return opened
@@ -50,7 +50,7 @@ def _opened(path: str, flags: int) -> int:
 
 def read_file(path: Path) -> bytes:
     """Return the content of a file of a run's folder, but not of a link."""
-    with open_file(path) as file:
+    with open_regular_file(path) as file:
         return file.read()
 
 
@@ -73,7 +73,7 @@ def make_folder(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: Path, remedy: str = REMEDY, *, follow: bool = False) -> Iterator[Path]:
+def replace_atomically(path: Path, remedy: str = REMEDY, *, follow: bool = False) -> Iterator[Path]:
     """Yield the path of a temporary file. If the block succeeds, the file replaces ``path``.
 
     If ``path`` is a link, it is replaced or, with ``follow``, the file that it points to.
@@ -101,41 +101,41 @@ def replacing(path: Path, remedy: str = REMEDY, *, follow: bool = False) -> Iter
                 temporary.unlink(missing_ok=True)
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Create a file or replace its content atomically."""
-    with replacing(path, RUN_REMEDY) as temporary:
+    with replace_atomically(path, RUN_REMEDY) as temporary:
         temporary.write_bytes(content)
 
 
-def json_content(value: object) -> bytes:
+def format_json(value: object) -> bytes:
     """Return ``value`` as indented JSON, the content of a file."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
 def write_json(path: Path, value: object) -> None:
     """Write ``value`` to a file atomically, as indented JSON."""
-    write_whole(path, json_content(value))
+    write_atomically(path, format_json(value))
 
 
 @contextlib.contextmanager
-def output_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path for a user's output, as `replacing` does."""
-    check_output(path)
-    with replacing(path, OUTPUT_REMEDY, follow=True) as temporary:
+def replace_output(path: Path) -> Iterator[Path]:
+    """Yield a temporary path for a user's output, as `replace_atomically` does."""
+    check_output_path(path)
+    with replace_atomically(path, OUTPUT_REMEDY, follow=True) as temporary:
         yield temporary
 
 
-def check_output(path: Path) -> None:
+def check_output_path(path: Path) -> None:
     """Raise ConfigError or StoreFailed if an output file cannot be written at a path."""
     try:
-        problem, remedy = _problem(path.resolve() if path.is_symlink() else path)
+        problem, remedy = _output_problem(path.resolve() if path.is_symlink() else path)
     except OSError as error:
         raise StoreFailed(f"Cannot write {path}: {error.strerror}.", OUTPUT_REMEDY) from None
     if problem:
         raise ConfigError(f"--output {path}{problem}", remedy)
 
 
-def _problem(path: Path) -> tuple[str, str]:
+def _output_problem(path: Path) -> tuple[str, str]:
     if path.is_dir():
         return " is a folder.", "Name a file in it."
     if path.exists() and not path.is_file():

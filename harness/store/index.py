@@ -16,24 +16,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.records import OUTCOMES, Attempt, Outcome, PlayedTurn, Time, Usage
-from harness.store.attempt_lines import ATTEMPT, CALLS, AttemptLines, read_counted
+from harness.store.attempt_lines import ATTEMPT, CALL_COLUMNS, AttemptLines, read_counted
 from harness.store.columns import (
     NOT_JUDGED,
     AttemptTable,
     Bools,
     Ints,
-    LineName,
+    LineKey,
     Values,
     name_digest,
-    natural,
+    natural_sort_key,
 )
-from harness.store.file_states import REDRAWS
-from harness.store.files import open_file
-from harness.store.json_lines import decoded, decoded_at, lines, reading
-from harness.store.judgement_index import NONE, JudgementIndex, judgements_at
+from harness.store.file_states import REDRAWS_KEY
+from harness.store.files import open_regular_file
+from harness.store.json_lines import convert_read_errors, decode_lines, decode_lines_at, read_lines
+from harness.store.judgement_index import MISSING, JudgementIndex, read_judgements
 from harness.store.judgements import (
-    FAILED,
-    REDRAWN,
+    FAILED_OUTCOMES,
+    REDRAWN_OUTCOMES,
     JudgedAttempt,
     Judgement,
     JudgementOutcome,
@@ -41,7 +41,7 @@ from harness.store.judgements import (
     Register,
     has_judges,
 )
-from harness.store.lost_lines import refuse_changed_settings
+from harness.store.lost_lines import check_settings
 from harness.store.run_folder import JUDGEMENTS, SCORES, RunFolder
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -91,12 +91,12 @@ class AttemptIndex:
     ) -> None:
         self.path = path
         if judges and not partial:
-            refuse_changed_settings(path.parent)
+            check_settings(path.parent)
         judged = judges and has_judges(path.parent)
         if lines is None:
             counted = read_counted(path, "judged" if judged else "")
         else:
-            counted = lines.resolved()
+            counted = lines.counted_attempts()
         table = counted.table
         columns = counted.columns
         # (n,) number of the first draw of each answer that the file lacks
@@ -104,14 +104,14 @@ class AttemptIndex:
         self._redraw: Ints = columns["redraw"]
         # (n,) byte offset of each attempt's line
         self.offset: NDArray[np.int64] = columns["offset"]
-        self.calls: Mapping[str, NDArray[Any]] = {
-            name: columns[name] for name in CALLS if name in columns
+        self.call_columns: Mapping[str, NDArray[Any]] = {
+            name: columns[name] for name in CALL_COLUMNS if name in columns
         }
         self.judgements: JudgementIndex | None = None
         if judged:
             self._keys: NDArray[np.int64] = columns["key"]
             self.judgements = JudgementIndex(path.parent, partial=partial)
-        self._by_rules = table
+        self._rule_table = table
         is_error = table.outcome == OUTCOMES.index("error")
         self._neutral_by_rules: Bools = (columns["neutral"] != 0) & ~is_error
         self._turns: Ints = columns["turns"]
@@ -143,11 +143,11 @@ class AttemptIndex:
         if not len(self):
             return 0
         last = int(self.offset.max())
-        with reading(self.path), open_file(self.path) as file:
+        with convert_read_errors(self.path), open_regular_file(self.path) as file:
             file.seek(last)
             return last + len(file.readline())
 
-    def rows_of(self, instance: str, sample: int | None = None) -> range:
+    def find_rows(self, instance: str, sample: int | None = None) -> range:
         """Return the rows of an instance, or of one of its samples. The range may be empty."""
         digest = name_digest(instance)
         place = bisect_left(self._digests, digest)
@@ -158,21 +158,21 @@ class AttemptIndex:
             return range(*within)
         return range(*(find(self._sample, sample, *within) for find in (bisect_left, bisect_right)))
 
-    def without(self, judges: Collection[str]) -> AttemptTable:
+    def attempts_without(self, judges: Collection[str]) -> AttemptTable:
         """Return the attempts, with verdicts that leave out the named judges."""
         if self.judgements is None:
             return self.attempts
         return self._with_judges(judges)[0]
 
     def _with_judges(self, ignored: Collection[str] = ()) -> tuple[AttemptTable, NDArray[np.bool_]]:
-        table = self._by_rules
+        table = self._rule_table
         neutral = self._neutral_by_rules
         if self.judgements is not None:
-            table, neutral = self.judgements.with_scores(table, self._keys, neutral, ignored)
-        return of_conversations(table, self._turns, neutral), neutral
+            table, neutral = self.judgements.add_scores(table, self._keys, neutral, ignored)
+        return combine_turns(table, self._turns, neutral), neutral
 
-    def _row(self, instance: str, sample: int, round_: int) -> int | None:
-        for row in self.rows_of(instance, sample):
+    def _find_row(self, instance: str, sample: int, round_: int) -> int | None:
+        for row in self.find_rows(instance, sample):
             if self._round[row] == round_:
                 return row
         return None
@@ -195,7 +195,7 @@ class AttemptIndex:
         in ``retried_rows``, must be run again.
         """
         for number in range(1, rounds + 1):
-            row = self._row(instance, sample, number)
+            row = self._find_row(instance, sample, number)
             if row is None or row in retried_rows:
                 return number
             if (outcome := OUTCOMES[self.attempts.outcome[row]]) in retried:
@@ -206,30 +206,30 @@ class AttemptIndex:
                 return None
         return None
 
-    def ended_with(self, reasons: Collection[str]) -> set[int]:
+    def rows_with_finish_reason(self, reasons: Collection[str]) -> set[int]:
         """Return the rows of the attempts whose reply has one of these finish reasons."""
         if not reasons:
             return set()
-        lines = zip(self.in_order().tolist(), self.read(_Ended), strict=True)
+        lines = zip(self.ordered_rows().tolist(), self.read(_FinishReasonLine), strict=True)
         return {row for row, line in lines if line.finish_reason in reasons}
 
     def finish_reasons(self) -> set[str]:
         """Return the finish reasons of the attempts."""
-        reasons = {line.finish_reason for line in self.read(_Ended)}
+        reasons = {line.finish_reason for line in self.read(_FinishReasonLine)}
         return {reason for reason in reasons if reason}
 
-    def answers(self, instance: str, sample: int, round_: int) -> int:
+    def count_answers(self, instance: str, sample: int, round_: int) -> int:
         """Return how many times a round has been answered since its conversation last changed."""
-        row = self._row(instance, sample, round_)
-        return 0 if row is None else int(self._redraw[row] + self.attempts.replied[row])
+        row = self._find_row(instance, sample, round_)
+        return 0 if row is None else int(self._redraw[row] + self.attempts.has_reply[row])
 
-    def rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
+    def read_rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
         """Return a sample's attempts in the rounds before ``before``, without judges' scores."""
-        rows = [row for row in self.rows_of(instance, sample) if self._round[row] < before]
+        rows = [row for row in self.find_rows(instance, sample) if self._round[row] < before]
         return list(self.read(Attempt, rows, judged=False))
 
     @property
-    def repeated(self) -> int:
+    def n_repeated(self) -> int:
         """The number of answers that replaced an earlier one in the same conversation."""
         return int(np.maximum(self._draws - 1, 0).sum())
 
@@ -238,13 +238,13 @@ class AttemptIndex:
 
         The number is that of the first of the draws that are lost. No round before may be lost.
         """
-        for number, row in enumerate(self.rows_of(instance, sample), start=1):
+        for number, row in enumerate(self.find_rows(instance, sample), start=1):
             if self._round[row] != number:
                 return
             if self._draws[row] < self._redraw[row]:
                 yield number, int(self._draws[row])
 
-    def in_order(self) -> NDArray[np.intp]:
+    def ordered_rows(self) -> NDArray[np.intp]:
         """Return all rows, sorted by instance (in the order of first lines), sample and round."""
         first = np.full(len(self.attempts.instances.digest), np.iinfo(np.int64).max)
         np.minimum.at(first, self.attempts.instance, self.offset)
@@ -258,15 +258,18 @@ class AttemptIndex:
 
         def key(digest: int) -> tuple[object, ...]:
             name = names[digest]
-            return place.get(name, len(place)), natural(name), name
+            return place.get(name, len(place)), natural_sort_key(name), name
 
         rank = {digest: number for number, digest in enumerate(sorted(digests, key=key))}
         ranks = np.array([rank[digest] for digest in digests], np.int64)
         return np.argsort(ranks[self.attempts.instance], kind="stable")
 
-    def last_rounds(self, round_: int | None = None) -> NDArray[np.intp]:
-        """Return the row of each sample's last round up to ``round_``, sorted like `in_order`."""
-        order = self.in_order()
+    def last_round_rows(self, round_: int | None = None) -> NDArray[np.intp]:
+        """Return the rows of the samples' last rounds, sorted like `ordered_rows`.
+
+        Rounds after ``round_`` do not count (None: all count).
+        """
+        order = self.ordered_rows()
         is_last = self.attempts.is_last_round(round_)[order]
         last: NDArray[np.intp] = order[is_last]
         return last
@@ -278,28 +281,31 @@ class AttemptIndex:
         *,
         judged: bool = True,
     ) -> Iterator[S]:
-        """Yield the lines of attempts, decoded as ``shape``, which has some of an attempt's fields.
+        """Yield the lines of attempts, decoded as ``shape``.
 
-        ``rows`` are the rows to read, in this order (default: `in_order`). If ``judged``, judges'
-        scores are added to the field ``scores``, if ``shape`` has it, and ``passed`` then combines
-        rules and judges. If ``judged``, ``passed`` in a conversation's last attempt is the verdict
-        on all its turns, even without ``scores``.
+        Args:
+            shape: A struct with some of an attempt's fields.
+            rows: The rows to read, in this order (default: `ordered_rows`).
+            judged: Whether to add the judges' scores to the field ``scores``, and to combine rules
+                and judges in ``passed``. Without the field ``scores`` in ``shape``, ``passed`` is
+                that of the rules. In a conversation's last attempt, ``passed`` is always the
+                verdict on all its turns.
 
         Raises:
             DataInvalid: If a line is damaged.
         """
-        chosen = self.in_order() if rows is None else np.asarray(rows, np.intp)
+        chosen = self.ordered_rows() if rows is None else np.asarray(rows, np.intp)
         if not len(chosen):
             return
         decode = msgspec.json.Decoder(shape).decode
-        lines = decoded_at(self.path, self.offset[chosen].tolist(), decode, ATTEMPT)
+        lines = decode_lines_at(self.path, self.offset[chosen].tolist(), decode, ATTEMPT)
         fields = shape.__struct_fields__
         scored = self.judgements is not None and "scores" in fields
         combined = "passed" in fields and (scored or self.attempts.turns is not None)
         if not judged or not (scored or combined):
             yield from lines
             return
-        judgements_of = self.said(chosen, msgspec.json.Decoder(_JudgedScores).decode)
+        judgements_of = self.read_judgements(chosen, msgspec.json.Decoder(_JudgedScores).decode)
         types = {field.name: field.type for field in msgspec.structs.fields(shape)}
         scores_of = msgspec.json.Decoder(types.get("scores", Any)).decode
         verdicts: dict[int, bool | None] = {NOT_JUDGED: None, 0: False, 1: True}
@@ -313,7 +319,7 @@ class AttemptIndex:
                 changes["passed"] = verdicts[int(self._passed[row])]
             yield msgspec.structs.replace(line, **changes)
 
-    def said(
+    def read_judgements(
         self,
         rows: NDArray[np.intp],
         decode: Callable[[bytes], S],
@@ -321,37 +327,37 @@ class AttemptIndex:
     ) -> Iterator[list[S | None]]:
         """Yield, for each row, the latest judgement (or None) by each of ``judges`` (None: all)."""
         path = self.path.with_name(JUDGEMENTS)
-        return judgements_at(path, self.said_at(rows, judges).tolist(), decode)
+        return read_judgements(path, self.judgement_offsets(rows, judges).tolist(), decode)
 
-    def said_at(
+    def judgement_offsets(
         self, rows: NDArray[np.intp], judges: Sequence[str] | None = None
     ) -> NDArray[np.int64]:
-        """Return the (n, k) byte offsets of the judgements of `said`, for `judgements_at`."""
+        """Return the (n, k) byte offsets of the judgements of `said`, for `read_judgements`."""
         names = list(self.register.judges) if judges is None else judges
-        matches = np.full((len(rows), len(names)), NONE, np.intp)
+        matches = np.full((len(rows), len(names)), MISSING, np.intp)
         if self.judgements is None:
             return matches
-        judged = self.judgements.judged(self.attempts, rows)
+        judged = self.judgements.is_judged(self.attempts, rows)
         for place, name in enumerate(names):
-            matches[judged, place] = self.judgements.match(name, self._keys[rows[judged]])
+            matches[judged, place] = self.judgements.match_rows(name, self._keys[rows[judged]])
         return self.judgements.offsets(matches)
 
-    def redraws(self) -> dict[str, Redraws]:
+    def count_redraws(self) -> dict[str, Redraws]:
         """Return how often each judge has judged attempts again that it left without a verdict."""
         if self.judgements is None:
             return {}
-        return self.judgements.redraws(self.attempts, self._keys)
+        return self.judgements.count_redraws(self.attempts, self._keys)
 
     def missing_judgements(
         self, judges: Sequence[str], retried: Collection[JudgementOutcome]
     ) -> dict[int, Mapping[str, int]]:
-        """Return, by row, the judges that have yet to judge it (see `JudgementIndex.missing`)."""
+        """Return the judges that have yet to judge each row, as `JudgementIndex.missing_judges`."""
         if self.judgements is None:
             return {}
-        return self.judgements.missing(self.attempts, self._keys, judges, retried)
+        return self.judgements.missing_judges(self.attempts, self._keys, judges, retried)
 
 
-class _Ended(msgspec.Struct, gc=False):
+class _FinishReasonLine(msgspec.Struct, gc=False):
     finish_reason: str | None = None
 
 
@@ -366,15 +372,15 @@ def read_attempts(path: Path) -> AttemptTable:
 
 def read_names(path: Path) -> dict[int, str]:
     """Return the ids of a run's instances, keyed by their digests (`name_digest`)."""
-    lines = decoded(path, LineName, ATTEMPT)
+    lines = decode_lines(path, LineKey, ATTEMPT)
     return {name_digest(line.instance): line.instance for _, _, line in lines}
 
 
 def read_instance(path: Path, instance: str) -> list[Attempt]:
     """Return an instance's sorted attempts (`JudgedAttempt` for outcomes that judges score)."""
     index = AttemptIndex(path)
-    rows = np.array(index.rows_of(instance), np.intp)
-    judgements_of = index.said(rows, msgspec.json.Decoder(Judgement).decode)
+    rows = np.array(index.find_rows(instance), np.intp)
+    judgements_of = index.read_judgements(rows, msgspec.json.Decoder(Judgement).decode)
     attempts: list[Attempt] = []
     for attempt, judgements in zip(index.read(Attempt, rows), judgements_of, strict=True):
         if attempt.outcome in index.register.judged:
@@ -384,15 +390,15 @@ def read_instance(path: Path, instance: str) -> list[Attempt]:
     return attempts
 
 
-def count_redraws(folder: RunFolder) -> dict[str, dict[str, int]]:
+def count_run_redraws(folder: RunFolder) -> dict[str, dict[str, int]]:
     """Return how often each judge of a run has judged attempts again, for its manifest."""
-    redraws = AttemptIndex(folder.attempts).redraws()
+    redraws = AttemptIndex(folder.attempts).count_redraws()
     return {name: msgspec.structs.asdict(count) for name, count in redraws.items()}
 
 
 def is_scored(folder: RunFolder, fingerprint: Mapping[str, str]) -> bool:
     """Return whether `harness score` scored all attempts of a run with this task's fingerprint."""
-    header = next((text for _, text in lines(folder.path / SCORES)), b"{}")
+    header = next((text for _, text in read_lines(folder.path / SCORES)), b"{}")
     recorded = msgspec.json.decode(header, type=dict[str, Any]).get("header", {})
     scored = recorded.get("fingerprint"), recorded.get("attempts_bytes")
     return scored == (dict(fingerprint), AttemptIndex(folder.attempts, judges=False).size)
@@ -405,13 +411,13 @@ def lacks_judgements(folder: RunFolder) -> bool:
     judge has judged fewer attempts again than the manifest records.
     """
     index = AttemptIndex(folder.attempts)
-    if index.missing_judgements(list(index.register.judges), FAILED):
+    if index.missing_judgements(list(index.register.judges), FAILED_OUTCOMES):
         return True
-    present = index.redraws()
+    present = index.count_redraws()
     for name, recorded in recorded_redraws(folder.read_manifest()).items():
         if name not in present or present[name].total >= recorded.total:
             continue
-        undecided = index.missing_judgements([name], REDRAWN)
+        undecided = index.missing_judgements([name], REDRAWN_OUTCOMES)
         # After a paid repetition, an attempt may have no verdict for good.
         if any(answers[name] <= recorded.most for answers in undecided.values()):
             return True
@@ -420,13 +426,13 @@ def lacks_judgements(folder: RunFolder) -> bool:
 
 def recorded_redraws(manifest: Mapping[str, Any]) -> dict[str, Redraws]:
     """Return how often each judge has judged attempts again, as a manifest records it."""
-    return msgspec.convert(manifest.get(REDRAWS) or {}, dict[str, Redraws])
+    return msgspec.convert(manifest.get(REDRAWS_KEY) or {}, dict[str, Redraws])
 
 
-_LAST = list(map(OUTCOMES.index, ("refused", "empty", "crashed")))  # end it
+_FINAL_OUTCOMES = list(map(OUTCOMES.index, ("refused", "empty", "crashed")))  # end it
 
 
-def of_conversations(table: AttemptTable, turns: Ints, neutral: Bools) -> AttemptTable:
+def combine_turns(table: AttemptTable, turns: Ints, neutral: Bools) -> AttemptTable:
     """Return a table with one verdict per conversation, in the row of its last answer.
 
     A finished conversation fails if an answer has failed, and passes otherwise. A refused or empty
@@ -455,7 +461,7 @@ def of_conversations(table: AttemptTable, turns: Ints, neutral: Bools) -> Attemp
     scripted = turns > 0
     last = table.is_last_round()
     complete = table.round >= turns
-    ended = last & (complete | np.isin(table.outcome, _LAST)) & ~unknown
+    ended = last & (complete | np.isin(table.outcome, _FINAL_OUTCOMES)) & ~unknown
     verdicts = np.where(ended & (failed | passed), ~failed, NOT_JUDGED)
     has_scores = ~scripted | (last & complete)
     scores: dict[str, Values] = {}

@@ -19,9 +19,15 @@ import msgspec
 
 from harness.errors import DataInvalid, StoreFailed, option
 from harness.records import CRASH_VERSION, SCHEMA_VERSION, replace_surrogates
-from harness.store.files import NO_LINK, NOT_REGULAR, open_file, read_file, sync_folder
+from harness.store.files import (
+    NO_LINK_FLAGS,
+    NOT_REGULAR,
+    open_regular_file,
+    read_file,
+    sync_folder,
+)
 
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # from damaged lines
+DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # from damaged lines
 
 
 class LinesLost(StoreFailed):
@@ -49,18 +55,18 @@ class LineKind(NamedTuple):
     name: str
     remedy: str
 
-    def invalid(self, path: Path, number: int, error: Exception) -> DataInvalid:
+    def line_error(self, path: Path, number: int, error: Exception) -> DataInvalid:
         """Return the error for the damaged line ``number`` (from 1)."""
         # The decoder's message may quote the line, which may be long.
         problem = f"{path}, line {number}: not {self.name} ({str(error)[:160]})."
         return DataInvalid(problem, self.remedy)
 
 
-def lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
+def read_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
     """Yield the offset and the bytes of complete lines from ``offset`` on (none without a file)."""
     if not path.exists():
         return
-    with reading(path), open_file(path) as file:
+    with convert_read_errors(path), open_regular_file(path) as file:
         file.seek(offset)
         for line in file:
             if not line.endswith(b"\n"):
@@ -69,7 +75,7 @@ def lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
             offset += len(line)
 
 
-def decoded(
+def decode_lines(
     path: Path,
     shape: type[L],
     kind: LineKind,
@@ -86,38 +92,41 @@ def decoded(
         Each line's number (from 1), byte offset and decoded content.
     """
     decode = msgspec.json.Decoder(shape).decode
-    with reading(path):
-        for number, (offset, text) in enumerate(lines(path, start), before + 1):
+    with convert_read_errors(path):
+        for number, (offset, text) in enumerate(read_lines(path, start), before + 1):
             try:
                 line = decode(text)
-            except UNREADABLE as error:
+            except DECODE_ERRORS as error:
                 # Another version may have other fields: report the version, not the difference.
-                with contextlib.suppress(*UNREADABLE):
+                with contextlib.suppress(*DECODE_ERRORS):
                     _check_version(path, number, msgspec.json.decode(text, type=_Version).v)
-                raise kind.invalid(path, number, error) from None
+                raise kind.line_error(path, number, error) from None
             _check_version(path, number, line.v)
             if check is not None:
                 check(text, path, number)
             yield number, offset, line
 
 
-def decoded_at(
+def decode_lines_at(
     path: Path, offsets: Iterable[int], decode: Callable[[bytes], S], kind: LineKind
 ) -> Iterator[S]:
     """Yield the decoded lines that begin at the given byte offsets, in order."""
-    with reading(path), open_file(path) as file:  # not mapped: its pages would count as memory
+    with (
+        convert_read_errors(path),
+        open_regular_file(path) as file,
+    ):  # not mapped: its pages would count as memory
         for offset in offsets:
             file.seek(offset)
             try:
                 line = decode(file.readline())
-            except UNREADABLE as error:
-                number = 1 + sum(start < offset for start, _ in lines(path))
-                raise kind.invalid(path, number, error) from None
+            except DECODE_ERRORS as error:
+                number = 1 + sum(start < offset for start, _ in read_lines(path))
+                raise kind.line_error(path, number, error) from None
             yield line
 
 
 @contextlib.contextmanager
-def reading(path: Path) -> Iterator[None]:
+def convert_read_errors(path: Path) -> Iterator[None]:
     """Return a context manager that turns OSError into StoreFailed."""
     try:
         yield
@@ -136,9 +145,9 @@ def reading(path: Path) -> Iterator[None]:
 def read_json(path: Path, shape: type[S], remedy: str) -> S:
     """Decode a JSON file of a run. A missing file is decoded like ``{}``."""
     try:
-        with reading(path):
+        with convert_read_errors(path):
             return msgspec.json.decode(read_file(path) if path.exists() else b"{}", type=shape)
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         raise StoreFailed(f"{path} is damaged: {error}.", remedy) from None
 
 
@@ -173,39 +182,41 @@ class JsonLinesWriter:
         self._seal = seal
         self._was_changed = False  # by another program
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_LINK, 0o644)
-            self._cut_torn_line()
-            self._size = os.fstat(self._file).st_size
+            self._descriptor = os.open(
+                path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_LINK_FLAGS, 0o644
+            )
+            self._remove_incomplete_line()
+            self._expected_size = os.fstat(self._descriptor).st_size
         except OSError as error:
-            raise self._failed(error) from None
+            raise self._write_error(error) from None
         sync_folder(path.parent)
 
-    def _cut_torn_line(self) -> None:
-        position = end = os.fstat(self._file).st_size
+    def _remove_incomplete_line(self) -> None:
+        position = end = os.fstat(self._descriptor).st_size
         newline = -1
         while position > 0 and newline < 0:
             start = max(0, position - (1 << 16))
-            newline = os.pread(self._file, position - start, start).rfind(b"\n")
+            newline = os.pread(self._descriptor, position - start, start).rfind(b"\n")
             position = start + newline + 1 if newline >= 0 else start
         if position != end:
-            os.ftruncate(self._file, position)
+            os.ftruncate(self._descriptor, position)
 
     def append(self, record: msgspec.Struct) -> None:
         """Write a record as a line, which survives the process but perhaps not a power cut."""
         line = self._seal(encode(record) + b"\n")
-        start = os.fstat(self._file).st_size
-        self._was_changed |= start != self._size
+        start = os.fstat(self._descriptor).st_size
+        self._was_changed |= start != self._expected_size
         try:
-            written = os.write(self._file, line)
+            written = os.write(self._descriptor, line)
             while written < len(line):  # a full disk accepts a part; the next call raises
-                written += os.write(self._file, line[written:])
+                written += os.write(self._descriptor, line[written:])
         except OSError as error:
             with contextlib.suppress(OSError):  # if this fails, the next writer removes the part
-                os.ftruncate(self._file, start)
-            raise self._failed(error) from None
-        self._size = start + len(line)
+                os.ftruncate(self._descriptor, start)
+            raise self._write_error(error) from None
+        self._expected_size = start + len(line)
 
-    def _failed(self, error: OSError) -> StoreFailed:
+    def _write_error(self, error: OSError) -> StoreFailed:
         remedy = "Free some space or fix the permissions, then run again: "
         remedy += "every finished attempt is safe."
         return StoreFailed(f"Cannot write {self.path}: {error.strerror}.", remedy)
@@ -216,16 +227,16 @@ class JsonLinesWriter:
         Raises:
             LinesLost: If another program has changed or deleted the file.
         """
-        if self._file < 0:
+        if self._descriptor < 0:
             return
         with contextlib.suppress(OSError):
-            os.fsync(self._file)
-        written = os.fstat(self._file)
-        os.close(self._file)
-        self._file = -1
-        with reading(self.path):
+            os.fsync(self._descriptor)
+        written = os.fstat(self._descriptor)
+        os.close(self._descriptor)
+        self._descriptor = -1
+        with convert_read_errors(self.path):
             is_same = self.path.exists() and os.path.samestat(written, self.path.stat())
-        if not is_same or self._was_changed or written.st_size != self._size:
+        if not is_same or self._was_changed or written.st_size != self._expected_size:
             problem = f"Another program changed or deleted {self.path} during the session."
             raise LinesLost(problem, "Run again: the paid replies are in the cache.")
 

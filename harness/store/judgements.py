@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from harness.config.yaml_text import read
+from harness.config.yaml_text import read_mapping
 from harness.errors import StoreFailed
 from harness.records import (
     SCHEMA_VERSION,
@@ -27,23 +27,25 @@ from harness.records import (
 from harness.store.file_states import (
     ATTEMPTS,
     JUDGEMENTS,
-    changed_file,
-    forget_states,
-    write_recorded,
+    find_changed_file,
+    remove_states,
+    write_and_record,
 )
-from harness.store.files import json_content, read_file
-from harness.store.json_lines import LineKind, decoded, read_json, reading
+from harness.store.files import format_json, read_file
+from harness.store.json_lines import LineKind, convert_read_errors, decode_lines, read_json
 from harness.store.run_folder import CONFIG, JUDGES
 
 JUDGEMENT = LineKind("a judgement", "Remove the line: its attempt is then judged again.")
 
 JudgementOutcome = Literal["ok", "unparseable", "refused", "empty", "error"]
 
-FAILED: Collection[JudgementOutcome] = frozenset[JudgementOutcome](["error"])  # always retried
+FAILED_OUTCOMES: Collection[JudgementOutcome] = frozenset[JudgementOutcome](
+    ["error"]
+)  # always retried
 
 
 # Outcomes without a verdict, which `harness judge --retry` repeats.
-REDRAWN: tuple[JudgementOutcome, ...] = ("unparseable", "refused", "empty")
+REDRAWN_OUTCOMES: tuple[JudgementOutcome, ...] = ("unparseable", "refused", "empty")
 
 
 class JudgeCall(Struct, frozen=True):
@@ -75,7 +77,7 @@ class Judgement(Struct, frozen=True):
     error: str | None = None
     calls: tuple[JudgeCall, ...] = ()  # the individual calls, if there are several
 
-    def each_call(self) -> Iterable[tuple[str, JudgeCall]]:
+    def identified_calls(self) -> Iterable[tuple[str, JudgeCall]]:
         """Return the ids of the judgement's calls, each with its tokens and cost."""
         alone = (JudgeCall(self.usage, self.cost_usd, self.cached),)
         return zip(self.call_ids, self.calls or alone, strict=False)
@@ -99,7 +101,7 @@ def text_hash(text: str) -> str:
     return blake2b(replace_surrogates(text).encode(), digest_size=16).hexdigest()
 
 
-def verdict_over(
+def combined_verdict(
     passed: bool | None, scores: Mapping[str, Score], judgements: Iterable[Judgement | None]
 ) -> bool | None:
     """Return whether an answer passed, according to the rules and the deciding judges.
@@ -113,7 +115,7 @@ def verdict_over(
     judged: dict[str, Score] = {}
     decided = True
     for judgement in judgements:
-        if judgement is None or judgement.outcome in FAILED:
+        if judgement is None or judgement.outcome in FAILED_OUTCOMES:
             return None
         if judgement.outcome == "ok":
             judged |= judgement.scores
@@ -129,7 +131,7 @@ def verdict_over(
     return None if unknown else verdict(judged)
 
 
-class _JudgeName(Struct):
+class _JudgeLine(Struct):
     v: int
     judge: str
 
@@ -180,7 +182,7 @@ def read_register(folder: Path, *, partial: bool = False) -> Register:
     register = read_json(folder / JUDGES, Register, "Remove it, and run or judge again.")
     if partial:
         return register
-    missing = [name for name in run_judges(folder) if name not in register.judges]
+    missing = [name for name in run_file_judges(folder) if name not in register.judges]
     attempts = folder / ATTEMPTS
     has_attempts = attempts.exists() and attempts.stat().st_size > 0
     if missing and has_attempts:  # a session registers its judges before its first attempt
@@ -192,24 +194,24 @@ def read_register(folder: Path, *, partial: bool = False) -> Register:
 
 def has_judges(folder: Path) -> bool:
     """Return whether a run has judges, or should have."""
-    return (folder / JUDGES).exists() or bool(run_judges(folder))
+    return (folder / JUDGES).exists() or bool(run_file_judges(folder))
 
 
-def run_judges(folder: Path) -> tuple[str, ...]:
+def run_file_judges(folder: Path) -> tuple[str, ...]:
     """Return the names of the judges and panels in a run's ``config.yaml``, if it exists."""
     path = folder / CONFIG
-    with reading(path):
+    with convert_read_errors(path):
         if not path.exists():
             return ()
         status = path.stat()
-        return _run_judges(path, status.st_size, status.st_mtime_ns)
+        return _run_file_judges(path, status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(maxsize=256)
-def _run_judges(path: Path, _size: int, _modified_ns: int) -> tuple[str, ...]:
+def _run_file_judges(path: Path, _size: int, _modified_ns: int) -> tuple[str, ...]:
     if all(line in read_file(path) for line in (b"\njudges: []\n", b"\npanels: []\n")):
         return ()  # parsing takes 20 ms
-    tree = read(path)
+    tree = read_mapping(path)
     names = []
     for section in [*(tree.get("judges") or ()), *(tree.get("panels") or ())]:
         if isinstance(section, dict):
@@ -217,19 +219,21 @@ def _run_judges(path: Path, _size: int, _modified_ns: int) -> tuple[str, ...]:
     return tuple(names)
 
 
-def later_judges(folder: Path) -> tuple[str, ...]:
+def added_judges(folder: Path) -> tuple[str, ...]:
     """Return the names of the judges with judgements of a run that are not in its run file."""
-    lines = decoded(folder / JUDGEMENTS, _JudgeName, JUDGEMENT)
+    lines = decode_lines(folder / JUDGEMENTS, _JudgeLine, JUDGEMENT)
     names = dict.fromkeys(line.judge for _, _, line in lines)
-    return tuple(name for name in names if name not in run_judges(folder))
+    return tuple(name for name in names if name not in run_file_judges(folder))
 
 
-def unchanged_register(folder: Path) -> Register:
+def read_unchanged_register(folder: Path) -> Register:
     """Read a run's ``judges.json``, or return an empty register if the file was changed."""
-    return Register() if changed_file(folder, [JUDGES]) else read_register(folder, partial=True)
+    return (
+        Register() if find_changed_file(folder, [JUDGES]) else read_register(folder, partial=True)
+    )
 
 
 def write_register(folder: Path, register: Register) -> None:
     """Replace the ``judges.json`` in a run's folder atomically."""
-    forget_states(folder, [JUDGES])  # if the process is killed, the new file is not a changed one
-    write_recorded(folder / JUDGES, json_content(register))
+    remove_states(folder, [JUDGES])  # if the process is killed, the new file is not a changed one
+    write_and_record(folder / JUDGES, format_json(register))

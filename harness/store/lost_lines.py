@@ -18,37 +18,37 @@ import msgspec
 from harness.errors import HarnessError, RunConflict, StoreFailed, option
 from harness.records import OUTCOMES
 from harness.store.file_states import (
+    APPENDED_FILES,
     ATTEMPTS,
-    GROWING,
     JUDGED_REFERENCES,
     JUDGEMENTS,
     MANIFEST,
-    READ_AS_THEY_ARE,
-    REDRAWS,
-    RESCORING,
-    changed_file,
+    PROTECTED_FILES,
+    REDRAWS_KEY,
+    RESCORING_KEY,
     count_copied_lines,
-    lacking_files,
+    find_changed_file,
+    incomplete_files,
     recorded_states,
     remove_copied_lines,
 )
 from harness.store.json_lines import read_json
-from harness.store.judgements import later_judges, read_register, run_judges
+from harness.store.judgements import added_judges, read_register, run_file_judges
 from harness.store.run_folder import (
     CONFIG,
     JUDGES,
     LABELS,
     REFERENCES,
     RunFolder,
-    missing_config,
+    missing_config_problem,
 )
 from harness.wording import format_count
 
 if TYPE_CHECKING:
     from harness.store.columns import AttemptTable  # NumPy takes 0.2 s to import
 
-_REPEAT = "run the run file again: the paid replies are in the cache."
-_RESTORE = f"Restore the file. Or delete it, and {_REPEAT}"
+_RUN_AGAIN = "run the run file again: the paid replies are in the cache."
+_RESTORE_OR_RUN = f"Restore the file. Or delete it, and {_RUN_AGAIN}"
 
 logger = logging.getLogger("harness")
 
@@ -56,7 +56,7 @@ logger = logging.getLogger("harness")
 class Loss(NamedTuple):
     """Lines that a run has lost: at least so many samples, a description, and the remedy."""
 
-    samples: int
+    n_samples: int
     message: str
     remedy: str
 
@@ -67,12 +67,12 @@ def is_unchanged(folder: RunFolder, manifest: dict[str, Any]) -> bool:
     If an earlier version wrote the manifest, the attempts must be older than the session's end.
     """
     states = recorded_states(manifest)
-    if lacking_files(manifest):
+    if incomplete_files(manifest):
         return False
     if ATTEMPTS in states:
         in_labels = f"{LABELS}/"
         return all(
-            state.is_current(folder.path / name)
+            state.matches(folder.path / name)
             for name, state in states.items()
             if not name.startswith(in_labels)
         )
@@ -82,54 +82,54 @@ def is_unchanged(folder: RunFolder, manifest: dict[str, Any]) -> bool:
     return status.st_size > 0 and status.st_mtime_ns <= (manifest.get("ended_at") or 0.0) * 1e9
 
 
-def refuse_changed_settings(folder: Path) -> None:
+def check_settings(folder: Path) -> None:
     """Refuse to read a run if a file that says what its attempts mean was changed.
 
     Raises:
         StoreFailed: If ``config.yaml``, ``judges.json`` or a similar file is not as the harness
             wrote it, or if the folder and that of another run were exchanged.
     """
-    refuse_exchanged(folder)
+    check_not_exchanged(folder)
     if (folder / MANIFEST).exists() and not (folder / CONFIG).exists():
-        raise StoreFailed(*missing_config(folder / CONFIG))
-    if name := changed_file(folder, READ_AS_THEY_ARE):
+        raise StoreFailed(*missing_config_problem(folder / CONFIG))
+    if name := find_changed_file(folder, PROTECTED_FILES):
         problem = f"{folder / name} was changed: what the run's figures stand for is unknown."
         remedy = "Run the run file again to restore it"
         if name == CONFIG:
             remedy = "Restore the file"
         elif name in JUDGED_REFERENCES:
             remedy = f"Delete {folder / REFERENCES}, and judge the references again at no cost"
-        elif name == JUDGES and (lost := _lost_settings(folder)):
+        elif name == JUDGES and (lost := _lost_settings_problem(folder)):
             raise StoreFailed(*lost)
         raise StoreFailed(problem, f"{remedy}. Or start a new run: {option('fresh')}.")
 
 
-class _Named(msgspec.Struct):
+class _RunIdentity(msgspec.Struct):
     run: str = ""
     id: str = ""
 
 
-def _named(folder: Path) -> _Named:
+def _read_identity(folder: Path) -> _RunIdentity:
     with contextlib.suppress(HarnessError):  # its readers say what is damaged
-        return read_json(folder / MANIFEST, _Named, "Restore it.")
-    return _Named()
+        return read_json(folder / MANIFEST, _RunIdentity, "Restore it.")
+    return _RunIdentity()
 
 
-def refuse_exchanged(folder: Path) -> None:
+def check_not_exchanged(folder: Path) -> None:
     """Refuse a folder that holds another run, if that run's own folder holds a third one.
 
     That is so if the folders of runs were exchanged. A folder that was renamed or copied, and whose
-    name its run therefore takes, is only reported (`warn_of_names`).
+    name its run therefore takes, is only reported (`warn_of_renamed`).
 
     Raises:
         StoreFailed: If folders were exchanged.
     """
-    recorded_run = _named(folder).run
+    recorded_run = _read_identity(folder).run
     if recorded_run and _is_exchanged(folder, recorded_run):
         its_folder = folder.with_name(recorded_run)
         raise StoreFailed(
             f"{folder} holds the run {recorded_run!r}, whose folder {its_folder} holds the run "
-            f"{_named(its_folder).run!r}: folders were exchanged.",
+            f"{_read_identity(its_folder).run!r}: folders were exchanged.",
             "Rename them back. To rename a run: harness mv.",
         )
 
@@ -138,29 +138,29 @@ def _is_exchanged(folder: Path, recorded_run: str) -> bool:
     return (
         recorded_run != folder.name
         and Path(recorded_run).name == recorded_run
-        and _named(folder.with_name(recorded_run)).run not in ("", recorded_run)
+        and _read_identity(folder.with_name(recorded_run)).run not in ("", recorded_run)
     )
 
 
-def warn_of_names(folders: Iterable[RunFolder]) -> None:
+def warn_of_renamed(folders: Iterable[RunFolder]) -> None:
     """Warn of folders that were renamed or copied without the harness: which run they hold."""
     for folder in folders:
-        manifest = _named(folder.path)
+        manifest = _read_identity(folder.path)
         recorded_run = manifest.run
         if recorded_run in ("", folder.name) or _is_exchanged(folder.path, recorded_run):
             continue
         is_name = Path(recorded_run).name == recorded_run
-        is_copy = is_name and _named(folder.path.with_name(recorded_run)).id == manifest.id
+        is_copy = is_name and _read_identity(folder.path.with_name(recorded_run)).id == manifest.id
         how = "is a copy of" if is_copy else "was renamed from"
-        _warn(f"The folder {folder.name} {how} the run {recorded_run!r:.80}.")
+        _warn_once(f"The folder {folder.name} {how} the run {recorded_run!r:.80}.")
 
 
-def _lost_settings(folder: Path) -> tuple[str, str] | None:
+def _lost_settings_problem(folder: Path) -> tuple[str, str] | None:
     """Return a problem and its remedy if only the changed ``judges.json`` had judges' settings.
 
     A session restores the judges of the run file, but not those that judged the run later.
     """
-    if not (later := later_judges(folder)):
+    if not (later := added_judges(folder)):
         return None
     problem = f"{folder / JUDGES} was changed: the settings of {', '.join(map(repr, later))}, "
     problem += "which judged the run later, are unknown."
@@ -176,16 +176,16 @@ def find_loss(folder: RunFolder, attempts: AttemptTable) -> Loss | None:
     """
     manifest = folder.read_manifest()
     states = recorded_states(manifest)
-    n_unfinished = folder.unfinished(manifest)
+    n_unfinished = folder.count_unfinished(manifest)
     n_planned = manifest.get("samples")
-    if _has_new_scores(folder, manifest):
-        return Loss(1, *_interrupted_rescoring(folder))
+    if _was_rescoring_killed(folder, manifest):
+        return Loss(1, *_rescoring_problem(folder))
     starts = attempts.sample_starts()
     if n_orphans := int((attempts.round[starts] > 1).sum()):
         lacks = f"lacks the first round of {format_count(n_orphans, 'sample')}: it is lost."
-        return Loss(n_orphans, f"{folder.name}: {ATTEMPTS} {lacks}", f"To repeat it, {_REPEAT}")
+        return Loss(n_orphans, f"{folder.name}: {ATTEMPTS} {lacks}", f"To repeat it, {_RUN_AGAIN}")
     if n_unfinished is None:
-        return _cut_since(folder, manifest)
+        return _find_truncation(folder, manifest)
     if n_planned is None:
         return None
     n_begun = int(starts.sum())
@@ -194,39 +194,39 @@ def find_loss(folder: RunFolder, attempts: AttemptTable) -> Loss | None:
         lacks = (
             f"lacks at least {format_count(n_lost, 'finished sample')}: a part of the file is lost."
         )
-        return Loss(n_lost, f"{folder.name}: {ATTEMPTS} {lacks}", f"To repeat them, {_REPEAT}")
+        return Loss(n_lost, f"{folder.name}: {ATTEMPTS} {lacks}", f"To repeat them, {_RUN_AGAIN}")
     if n_begun > n_planned:
         problem = f"{ATTEMPTS} has {format_count(n_begun - n_planned, 'sample')} too many"
-        return Loss(1, f"{folder.name}: {problem}.", _RESTORE)
-    for name in GROWING:
+        return Loss(1, f"{folder.name}: {problem}.", _RESTORE_OR_RUN)
+    for name in APPENDED_FILES:
         path = folder.path / name
-        is_lacking = name in lacking_files(manifest)
-        if is_lacking or (name in states and not states[name].is_current(path)):
+        is_lacking = name in incomplete_files(manifest)
+        if is_lacking or (name in states and not states[name].matches(path)):
             message = f"{folder.name}: {name} was changed after the run's last session: "
             if is_lacking:
                 message = f"{folder.name}: {name} was changed after an earlier session: "
-            if is_lacking or states[name].is_cut(path):
-                remedy = f"To repeat it, {_REPEAT}"
+            if is_lacking or states[name].is_truncated(path):
+                remedy = f"To repeat it, {_RUN_AGAIN}"
                 if name == ATTEMPTS and (retried := retried_outcomes(manifest)):
                     retry = option("retry", ",".join(sorted(retried)))
                     remedy += " If it stays INCOMPLETE, the cache lacks some: "
                     remedy += f"{retry}, or start a new run: {option('fresh')}."
                 if name == JUDGEMENTS:
                     remedy += " For judges that are not in it: harness judge."
-                    if manifest.get(REDRAWS):
+                    if manifest.get(REDRAWS_KEY):
                         remedy += " If it stays INCOMPLETE, the cache lacks some: harness judge "
                         remedy += f"{folder.name} --judge NAME {option('retry', 'unparseable')}."
                 return Loss(1, f"{message}a part of the file is lost.", remedy)
             if copies := count_copied_lines(path, states[name]):
                 message = f"{folder.name}: {name} has {format_count(copies, 'line')} twice."
                 return Loss(1, message, "To remove the copies, run the run file again.")
-            return Loss(1, f"{message}it may have lines of another run.", _RESTORE)
+            return Loss(1, f"{message}it may have lines of another run.", _RESTORE_OR_RUN)
     if states:
         return None
     if manifest.get("sealed"):  # such a run's files were recorded when its session ended
         problem = f"{folder.name}: manifest.json was changed: it does not describe the run's files."
         return Loss(1, problem, f"Restore it, or start a new run: {option('fresh')}.")
-    return _lost_judgements(folder, attempts, manifest)
+    return _find_lost_judgements(folder, attempts, manifest)
 
 
 def needs_rescoring(manifest: Mapping[str, Any], lost: Collection[str]) -> bool:
@@ -235,7 +235,7 @@ def needs_rescoring(manifest: Mapping[str, Any], lost: Collection[str]) -> bool:
     ``lost`` are the files that lack lines, which may be those with the new scores.
     """
     rescored = any("rescored" in session for session in manifest.get("sessions", ()))
-    return RESCORING in manifest or (ATTEMPTS in lost and rescored)
+    return RESCORING_KEY in manifest or (ATTEMPTS in lost and rescored)
 
 
 def retried_outcomes(manifest: Mapping[str, Any]) -> frozenset[str]:
@@ -245,44 +245,44 @@ def retried_outcomes(manifest: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(retried) - {"error"}
 
 
-def _has_new_scores(folder: RunFolder, manifest: Mapping[str, Any]) -> bool:
+def _was_rescoring_killed(folder: RunFolder, manifest: Mapping[str, Any]) -> bool:
     """Return whether a rescoring was killed when it had replaced the attempts."""
     state = recorded_states(manifest).get(ATTEMPTS)
-    return RESCORING in manifest and (state is None or not state.is_current(folder.attempts))
+    return RESCORING_KEY in manifest and (state is None or not state.matches(folder.attempts))
 
 
-def _interrupted_rescoring(folder: RunFolder) -> tuple[str, str]:
+def _rescoring_problem(folder: RunFolder) -> tuple[str, str]:
     problem = f"{folder.name}: scoring its answers again was interrupted, so {ATTEMPTS} may have "
     remedy = f"To score all answers again, run the run file with {option('rescore')}."
     return f"{problem}scores by two versions of the checks.", remedy
 
 
-def _cut_since(folder: RunFolder, manifest: Mapping[str, Any]) -> Loss | None:
+def _find_truncation(folder: RunFolder, manifest: Mapping[str, Any]) -> Loss | None:
     """Return the loss if a file is shorter than at the end of an earlier session."""
     states = recorded_states(manifest)
-    for name in GROWING:
-        is_cut = name in states and states[name].is_cut(folder.path / name)
-        if is_cut or name in lacking_files(manifest):
+    for name in APPENDED_FILES:
+        is_cut = name in states and states[name].is_truncated(folder.path / name)
+        if is_cut or name in incomplete_files(manifest):
             message = f"{folder.name}: a part of {name} is lost, which an earlier session wrote."
-            return Loss(1, message, f"To repeat it, {_REPEAT}")
+            return Loss(1, message, f"To repeat it, {_RUN_AGAIN}")
     return None
 
 
-def _lost_judgements(
+def _find_lost_judgements(
     folder: RunFolder, attempts: AttemptTable, manifest: dict[str, Any]
 ) -> Loss | None:
     """Return the loss if a finished run of an earlier version has no judgements any more."""
     outcomes = {OUTCOMES[code] for code in set(attempts.outcome.tolist())}
     judged = not outcomes.isdisjoint(read_register(folder.path).judged)
-    finished = judged and manifest.get("owed") == 0 and bool(run_judges(folder.path))
+    finished = judged and manifest.get("owed") == 0 and bool(run_file_judges(folder.path))
     path = folder.path / JUDGEMENTS
     if not finished or (path.exists() and path.stat().st_size):
         return None
     message = f"{folder.name}: {JUDGEMENTS} was changed after the run's last session: "
-    return Loss(1, f"{message}judgements are lost.", f"To repeat them, {_REPEAT}")
+    return Loss(1, f"{message}judgements are lost.", f"To repeat them, {_RUN_AGAIN}")
 
 
-def refuse_changed(folder: RunFolder, *, attempts: bool = False) -> set[str]:
+def check_resumable(folder: RunFolder, *, attempts: bool = False) -> set[str]:
     """Refuse to continue a run one of whose files was changed after its last session.
 
     A file of lines may be shorter if the session repeats what it lacks: judgements or, if
@@ -298,34 +298,36 @@ def refuse_changed(folder: RunFolder, *, attempts: bool = False) -> set[str]:
             ``judges.json`` was, and has judges that are not in the run file.
     """
     manifest = folder.read_manifest()
-    if "id" not in manifest and not manifest.get("sessions") and folder.begun():
+    if "id" not in manifest and not manifest.get("sessions") and folder.has_attempts():
         problem = f"{folder.manifest} is missing or empty: whose attempts the run has is unknown."
         remedy = f"Restore it, or start a new run: {option('fresh')}. Cached replies cost nothing."
         raise RunConflict(problem, remedy)
     remove_copies(folder)
-    ended = folder.unfinished(manifest) is not None
+    ended = folder.count_unfinished(manifest) is not None
     states = recorded_states(manifest)
-    lost = set(lacking_files(manifest))
+    lost = set(incomplete_files(manifest))
     if ATTEMPTS in lost and not attempts:
         problem = f"{folder.attempts} lacks attempts that an earlier session has not repeated."
-        raise RunConflict(problem, f"To repeat them, {_REPEAT}")
-    for name in (CONFIG, *GROWING):
+        raise RunConflict(problem, f"To repeat them, {_RUN_AGAIN}")
+    for name in (CONFIG, *APPENDED_FILES):
         path = folder.path / name
         state = states.get(name)
-        if state is None or state.is_current(path) or (not ended and state.begins(path)):
+        if state is None or state.matches(path) or (not ended and state.is_prefix_of(path)):
             continue
-        if name == ATTEMPTS and RESCORING in manifest and state.begins(path):
+        if name == ATTEMPTS and RESCORING_KEY in manifest and state.is_prefix_of(path):
             if attempts:
                 continue
-            raise RunConflict(*_interrupted_rescoring(folder))
-        if state.is_cut(path) and (name == JUDGEMENTS or (name == ATTEMPTS and attempts)):
+            raise RunConflict(*_rescoring_problem(folder))
+        if state.is_truncated(path) and (name == JUDGEMENTS or (name == ATTEMPTS and attempts)):
             lost.add(name)
             continue
-        remedy = _RESTORE
+        remedy = _RESTORE_OR_RUN
         if name == CONFIG:
             remedy = f"Restore the file, or start a new run: {option('fresh')}."
         raise RunConflict(f"{path} was changed after the run's last session.", remedy)
-    if changed_file(folder.path, [JUDGES]) and (unknown := _lost_settings(folder.path)):
+    if find_changed_file(folder.path, [JUDGES]) and (
+        unknown := _lost_settings_problem(folder.path)
+    ):
         raise RunConflict(*unknown)
     return lost
 
@@ -333,16 +335,18 @@ def refuse_changed(folder: RunFolder, *, attempts: bool = False) -> set[str]:
 def remove_copies(folder: RunFolder) -> None:
     """Remove lines that files of a locked run have twice, if nothing else was changed."""
     for name, state in recorded_states(folder.read_manifest()).items():
-        if name in GROWING and (copies := remove_copied_lines(folder.path / name, state)):
+        if name in APPENDED_FILES and (copies := remove_copied_lines(folder.path / name, state)):
             where = folder.path / name
-            _warn(f"{where} had {format_count(copies, 'line')} twice: the copies were removed.")
+            _warn_once(
+                f"{where} had {format_count(copies, 'line')} twice: the copies were removed."
+            )
 
 
 def warn_of_loss(folder: RunFolder, attempts: AttemptTable) -> Loss | None:
     """Return the same as `find_loss`, and warn of a loss, once for each run."""
     loss = find_loss(folder, attempts)
     if loss is not None:
-        _warn(f"{loss.message} {loss.remedy}")
+        _warn_once(f"{loss.message} {loss.remedy}")
     return loss
 
 
@@ -353,7 +357,7 @@ def warn_of_missing(folder: RunFolder, attempts: AttemptTable) -> None:
     n_planned = folder.read_manifest().get("samples")
     n_begun = int(attempts.sample_starts().sum())
     total = "" if n_planned is None else f" of {n_planned:,}"
-    _warn(f"{folder.name} is unfinished, with {n_begun:,}{total} samples begun.")
+    _warn_once(f"{folder.name} is unfinished, with {n_begun:,}{total} samples begun.")
 
 
-_warn = cache(logger.warning)
+_warn_once = cache(logger.warning)

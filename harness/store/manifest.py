@@ -18,17 +18,17 @@ import harness
 from harness.config.run_file import RunFile
 from harness.records import SCHEMA_VERSION, SCORING_VERSION
 from harness.store.file_states import (
+    APPENDED_FILES,
     ATTEMPTS,
-    GROWING,
-    KEY,
-    LACKING,
-    RESCORING,
-    RESULTS,
-    SETTINGS,
-    file_states,
+    INCOMPLETE_KEY,
+    RESCORING_KEY,
+    RESULT_FILES,
+    SETTINGS_FILES,
+    STATES_KEY,
+    compute_states,
 )
 from harness.store.files import write_json
-from harness.store.run_folder import EXTENDS, PLACE, SHARD, VARIED, RunFolder
+from harness.store.run_folder import EXTENDS_KEY, PLACE_KEY, SHARD_KEY, VARIED_KEY, RunFolder
 
 
 @functools.cache  # reads 25 files: 8 ms
@@ -74,11 +74,13 @@ class Manifest:
         self._clock = clock
         self._content = folder.read_manifest()
         self._sessions: list[dict[str, Any]] = self._content.setdefault("sessions", [])
-        self.finished_before = (self._content.get("samples") or 0) - (folder.unfinished() or 0)
-        self._content.setdefault("sealed", not (self._content.get("id") or folder.begun()))
+        self.finished_before = (self._content.get("samples") or 0) - (
+            folder.count_unfinished() or 0
+        )
+        self._content.setdefault("sealed", not (self._content.get("id") or folder.has_attempts()))
         self._content.setdefault("id", run_id or uuid4().hex)
-        if not (self._sessions or folder.begun()):
-            self._content[PLACE] = folder.first_account()
+        if not (self._sessions or folder.has_attempts()):
+            self._content[PLACE_KEY] = folder.first_account()
         self._content.setdefault("scoring", 1 if self._sessions else SCORING_VERSION)
         free = {"folder", "limits", "budget", "measure", "variants", "matrix"}
         config = run.model_dump_json(exclude=free)
@@ -92,9 +94,9 @@ class Manifest:
             "measure": measure,
             "variant": variant,
             "variants": list(variants),
-            EXTENDS: extends,
-            VARIED: list(varied),
-            SHARD: run.shard,
+            EXTENDS_KEY: extends,
+            VARIED_KEY: list(varied),
+            SHARD_KEY: run.shard,
             "config_sha256": hashlib.sha256(config.encode()).hexdigest(),
             "fingerprint": dict(fingerprint),
             "seed": run.seed,
@@ -119,7 +121,7 @@ class Manifest:
         """The `SCORING_VERSION` of the run's first session, or of its last rescoring."""
         return int(self._content["scoring"])
 
-    def begin(
+    def begin_session(
         self,
         retried: Sequence[str] = ("error",),
         rescored: Mapping[str, int] | None = None,
@@ -135,21 +137,21 @@ class Manifest:
             "ended": "killed",
             "retried": list(retried),
         }
-        written = [*SETTINGS, *lost]
+        written = [*SETTINGS_FILES, *lost]
         if rescored:
             self._content["scoring"] = SCORING_VERSION
             session["rescored"] = dict(rescored)
             written.append(ATTEMPTS)
         self._sessions.append(session)
         if lost:
-            self._content[LACKING] = sorted(lost)
-        before = self._content.get(KEY, {})
-        states = {name: state for name, state in before.items() if name not in RESULTS}
-        self._content[KEY] = states | file_states(self._folder.path, written)
-        self._content.pop(RESCORING, None)
+            self._content[INCOMPLETE_KEY] = sorted(lost)
+        before = self._content.get(STATES_KEY, {})
+        states = {name: state for name, state in before.items() if name not in RESULT_FILES}
+        self._content[STATES_KEY] = states | compute_states(self._folder.path, written)
+        self._content.pop(RESCORING_KEY, None)
         self._write()
 
-    def plan(self, samples: int, n_unfinished: int, unanswerable: int = 0) -> None:
+    def record_plan(self, samples: int, n_unfinished: int, unanswerable: int = 0) -> None:
         """Record the numbers of samples and of unfinished samples (``n_unfinished``).
 
         ``unanswerable`` is the number of instances that a simulated model cannot answer.
@@ -157,36 +159,38 @@ class Manifest:
         self._content |= {"samples": samples, "owed": n_unfinished, "unanswerable": unanswerable}
         self._write()
 
-    def left(self, n_unfinished: int) -> None:
+    def set_unfinished(self, n_unfinished: int) -> None:
         """Set the number of unfinished samples (``n_unfinished``), which `end` writes."""
         self._content["owed"] = n_unfinished
 
-    def end(self, how: str, problem: str = "") -> None:
+    def end_session(self, how: str, problem: str = "") -> None:
         """Record how the session ended (`harness.engine.progress.Ending`), and why if it failed."""
         self._sessions[-1] |= {"ended_at": self._clock(), "ended": how}
         if problem:
             self._sessions[-1]["problem"] = problem
-        for name in GROWING:  # `close` records their new states
-            self._content[KEY].pop(name, None)
+        for name in APPENDED_FILES:  # `close` records their new states
+            self._content[STATES_KEY].pop(name, None)
         self._write()
 
-    def lacks(self, names: Collection[str]) -> None:
+    def record_incomplete(self, names: Collection[str]) -> None:
         """Record of which files the session has not repeated what they have lost."""
-        self._content[LACKING] = sorted(names)
+        self._content[INCOMPLETE_KEY] = sorted(names)
         self._write()
 
-    def add(self, entries: Mapping[str, object]) -> None:
+    def update(self, entries: Mapping[str, object]) -> None:
         """Add entries, or replace them."""
         self._content |= msgspec.to_builtins(entries)
         self._write()
 
-    def close(self, counts: Mapping[str, object]) -> None:
+    def record_states(self, counts: Mapping[str, object]) -> None:
         """Record the states of the files that the session has written.
 
         ``counts`` are numbers by which a later session notices lost repetitions (`REDRAWS`,
         `REPEATED`), if they may have changed.
         """
-        self._content[KEY] |= file_states(self._folder.path, (*GROWING, *RESULTS))
+        self._content[STATES_KEY] |= compute_states(
+            self._folder.path, (*APPENDED_FILES, *RESULT_FILES)
+        )
         self._content |= counts
         self._write()
 

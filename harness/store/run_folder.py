@@ -18,40 +18,42 @@ import msgspec
 import yaml
 from filelock import FileLock, Timeout
 
-from harness.config.identity import conflicts, value
+from harness.config.identity import conflicting_keys, key_value
 from harness.config.prices import Price
 from harness.config.run_file import RunFile, check_name
-from harness.config.validation import validated
-from harness.config.yaml_text import read
+from harness.config.validation import validate
+from harness.config.yaml_text import read_mapping
 from harness.errors import ConfigError, RunConflict, StoreFailed, option
 from harness.execution import ExecutionRefused, set_code_permission
 from harness.plugin_loader import CODE_HASH_PREFIX, drop_removed_options
 from harness.records import METRICS_VERSION, SCHEMA_VERSION, Time, budget_account
 from harness.store.file_states import ATTEMPTS as ATTEMPTS
 from harness.store.file_states import JUDGEMENTS as JUDGEMENTS
-from harness.store.file_states import MANIFEST, line_tag, sealed, write_recorded
+from harness.store.file_states import MANIFEST, run_tag, seal_line, write_and_record
 from harness.store.files import (
     RUN_REMEDY,
-    json_content,
+    format_json,
     make_folder,
     read_file,
+    write_atomically,
     write_json,
-    write_whole,
 )
-from harness.store.json_lines import UNREADABLE, lines, read_json, reading
+from harness.store.json_lines import DECODE_ERRORS, convert_read_errors, read_json, read_lines
 
 CONFIG = "config.yaml"
 IMPORTED = "imported"  # backend of another tool's results
 JUDGES = "judges.json"
 SCORES = "scores.jsonl"  # written by `harness score`
 SPENDING, PRICES = "spending.json", "prices.json"
-EXTENDS = "extends"  # in the manifest: whether runs of an evaluation were added to existing ones
-FRESH = "fresh"  # in the manifest: the time since which the file's runs have new accounts
-PLACE = "place"  # in the manifest: where the run was made, as the account of its name there
-SHARD = "shard"  # in the manifest: which part of a run the run is, such as 3/16
-VARIED = "varied"  # in the manifest: the keys of the task in which the variants differ
+EXTENDS_KEY = (
+    "extends"  # in the manifest: whether runs of an evaluation were added to existing ones
+)
+FRESH_KEY = "fresh"  # in the manifest: the time since which the file's runs have new accounts
+PLACE_KEY = "place"  # in the manifest: where the run was made, as the account of its name there
+SHARD_KEY = "shard"  # in the manifest: which part of a run the run is, such as 3/16
+VARIED_KEY = "varied"  # in the manifest: the keys of the task in which the variants differ
 REPORT, ROWS = "report.html", "rows.jsonl"
-COPIES = ".remote.json"  # which files an object store has (`harness sync`)
+SYNC_STATE = ".remote.json"  # which files an object store has (`harness sync`)
 LABELS = "labels"  # subfolder for the human labels with which judges were validated
 REFERENCES = "gold"  # subfolder for references scored by judges, with the layout of a run
 
@@ -109,7 +111,7 @@ class Differences(NamedTuple):
     settings: Mapping[str, tuple[object, object]]  # by key of the run file
     inputs: Mapping[str, tuple[str, str]]  # by name in the fingerprint
 
-    def conflict(
+    def conflict_error(
         self, run: str, *, cached: bool = True, rescorable: bool = False, data: str = "the data"
     ) -> RunConflict:
         """Return an error that names the differences.
@@ -121,10 +123,12 @@ class Differences(NamedTuple):
             data: How to name the data, if it differs.
         """
         problem = f"The run {run!r} was started with different values: "
-        changes = [change(key, *values) for key, values in self.settings.items()]
+        changes = [describe_change(key, *values) for key, values in self.settings.items()]
         if not changes:
             problem = f"The run {run!r} was made with another version of "
-            changes = [input_change(key, *values, data) for key, values in self.inputs.items()]
+            changes = [
+                describe_input_change(key, *values, data) for key, values in self.inputs.items()
+            ]
         remedy = f"For a new run: {option('fresh')}. This one is then kept under a dated name, and "
         remedy += "cached replies cost nothing." if cached else "all calls are made again."
         remedy += f" Or {option('name', 'NEW')}."
@@ -153,15 +157,15 @@ class RunFolder:
 
     def exists(self) -> bool:
         """Return whether the folder holds a run, which may have lost its run file."""
-        with reading(self.config):
+        with convert_read_errors(self.config):
             return self.config.exists() or self.attempts.exists()
 
-    def begun(self) -> bool:
+    def has_attempts(self) -> bool:
         """Return whether the run has at least one attempt."""
-        return self.exists() and any(True for _ in lines(self.attempts))
+        return self.exists() and any(True for _ in read_lines(self.attempts))
 
     @contextlib.contextmanager
-    def hold(self, *, links: bool = False) -> Iterator[None]:
+    def lock(self, *, links: bool = False) -> Iterator[None]:
         """Lock the run in a ``with`` block, creating a missing folder.
 
         Unless ``links``, subfolders that are links are refused.
@@ -178,28 +182,28 @@ class RunFolder:
             reason = getattr(error, "strerror", None) or error
             raise StoreFailed(f"Cannot write {self.path}: {reason}.", RUN_REMEDY) from None
         try:
-            with contextlib.suppress(*UNREADABLE, OSError):  # a damaged file is rewritten
+            with contextlib.suppress(*DECODE_ERRORS, OSError):  # a damaged file is rewritten
                 metrics = msgspec.json.decode(read_file(self.metrics), type=_Metrics)
-                _refuse_newer(self.metrics, metrics.schema_version, METRICS_VERSION)
+                _check_version(self.metrics, metrics.schema_version, METRICS_VERSION)
             if not links:
-                self._refuse_links(REFERENCES, LABELS, self.servers.name)
+                self._check_no_links(REFERENCES, LABELS, self.servers.name)
             yield
         finally:
             lock.release()
 
-    def _refuse_links(self, *names: str) -> None:
+    def _check_no_links(self, *names: str) -> None:
         """Raise StoreFailed if a file or folder of the run is a link: it may lead anywhere."""
         for path in (self.path / name for name in names):
             if path.is_symlink():
-                with reading(path):
+                with convert_read_errors(path):
                     raise OSError(errno.ELOOP, "")
 
     def read_config(self) -> RunFile:
         """Read the run file, with all defaults, of the run's latest session."""
-        self._refuse_links(self.config.name, ROWS)
+        self._check_no_links(self.config.name, ROWS)
         if not self.config.exists() and self.attempts.exists():
-            raise StoreFailed(*missing_config(self.config))
-        tree = read(self.config)
+            raise StoreFailed(*missing_config_problem(self.config))
+        tree = read_mapping(self.config)
         if isinstance(task := tree.get("task"), dict):
             tree["task"] = drop_removed_options(task)
         if isinstance(judges := tree.get("judges"), list):
@@ -213,20 +217,20 @@ class RunFolder:
                 del model["cache"]
             if not isinstance(model.get("version", ""), str):
                 del model["version"]
-        return validated(RunFile, with_rows_path(tree, self.path), str(self.config))
+        return validate(RunFile, set_rows_path(tree, self.path), str(self.config))
 
     def remove(self) -> None:
         """Delete the run's folder, or only the link if it is one."""
-        with self.hold(links=True):
+        with self.lock(links=True):
             try:
                 self.path.unlink() if self.path.is_symlink() else shutil.rmtree(self.path)
             except OSError as error:
                 problem = f"Cannot delete {error.filename or self.path}: {error.strerror}."
                 raise StoreFailed(problem, "Fix its permissions, then delete the rest.") from None
 
-    def remove_unbegun(self) -> None:
+    def remove_if_empty(self) -> None:
         """Delete the run's folder, unless it contains an attempt, a payment or a server's log."""
-        if not (self.begun() or self.spending.exists() or self.servers.exists()):
+        if not (self.has_attempts() or self.spending.exists() or self.servers.exists()):
             self.remove()
 
     def rename(self, name: str) -> RunFolder:
@@ -235,14 +239,14 @@ class RunFolder:
         Amounts already paid stay attributed to the run.
         """
         new = RunFolder(self.path.parent, name)
-        with self.hold():
+        with self.lock():
             if new.path.exists():
                 raise RunConflict(f"{new.path} exists already.", "Choose another name.")
-            made_here = self.made_here()
+            made_here = self.was_made_here()
             manifest = self.read_manifest() | {"id": self.run_id(), "run": name}
             if made_here:
-                manifest[PLACE] = new.first_account()
-            manifest.pop(FRESH, None)  # the runs with the new name are not replaced
+                manifest[PLACE_KEY] = new.first_account()
+            manifest.pop(FRESH_KEY, None)  # the runs with the new name are not replaced
             metrics = read_json(self.metrics, dict[str, Any], "Remove it, then try again.")
             try:
                 self.path.rename(new.path)
@@ -250,9 +254,9 @@ class RunFolder:
                 problem = f"Cannot rename {self.path}: {error.strerror}."
                 raise StoreFailed(problem, RUN_REMEDY) from None
         write_json(new.manifest, manifest)
-        (new.path / COPIES).unlink(missing_ok=True)
+        (new.path / SYNC_STATE).unlink(missing_ok=True)
         if metrics:
-            write_recorded(new.metrics, json_content(metrics | {"run": name}))
+            write_and_record(new.metrics, format_json(metrics | {"run": name}))
         return new
 
     def differences(
@@ -274,7 +278,7 @@ class RunFolder:
             old = resolve(old)
         changed = {name: now for name, now in fingerprint.items() if before.get(name, now) != now}
         return Differences(
-            {key: (value(old, key), value(run, key)) for key in conflicts(old, run)},
+            {key: (key_value(old, key), key_value(run, key)) for key in conflicting_keys(old, run)},
             {name: (before[name], now) for name, now in changed.items()},
         )
 
@@ -282,7 +286,7 @@ class RunFolder:
         """Write the run file, with all defaults, to the folder."""
         # ASCII with escapes: PyYAML cannot read back every character that it writes unescaped.
         text = yaml.safe_dump(run.model_dump(mode="json"), sort_keys=False)
-        write_whole(self.config, text.encode())
+        write_atomically(self.config, text.encode())
 
     def read_manifest(self) -> dict[str, Any]:
         """Read the run's manifest, or return {} if the file is missing."""
@@ -290,7 +294,7 @@ class RunFolder:
         manifest = read_json(self.manifest, dict[str, Any], remedy)
         version = manifest.get("schema_version")
         if isinstance(version, int):  # checked first: other fields may have changed
-            _refuse_newer(self.manifest, version, SCHEMA_VERSION)
+            _check_version(self.manifest, version, SCHEMA_VERSION)
         try:
             msgspec.convert(manifest, _Manifest)
         except msgspec.ValidationError as error:
@@ -303,7 +307,7 @@ class RunFolder:
         Raises:
             RunConflict: If another process is working on the run.
         """
-        with self.hold():
+        with self.lock():
             write_json(self.manifest, {**self.read_manifest(), **entries})
 
     def run_id(self) -> str:
@@ -326,19 +330,19 @@ class RunFolder:
         """Return the account of the first run with this name on this machine."""
         return _path_hash(f"{platform.node()} {self.path.absolute()}")
 
-    def made_here(self) -> bool:
+    def was_made_here(self) -> bool:
         """Return whether the run was made on this machine, in this folder.
 
         A run that was copied or downloaded from elsewhere was not. Earlier versions recorded only
         the account of a run's name.
         """
         manifest = self.read_manifest()
-        place = manifest.get(PLACE) or budget_account(manifest.get("id", ""))
+        place = manifest.get(PLACE_KEY) or budget_account(manifest.get("id", ""))
         return bool(place == self.first_account())
 
-    def seal(self) -> Callable[[bytes], bytes]:
+    def line_sealer(self) -> Callable[[bytes], bytes]:
         """Return the function that seals lines which the run writes (`line_seals`)."""
-        return partial(sealed, tag=line_tag(self.run_id()))
+        return partial(seal_line, tag=run_tag(self.run_id()))
 
     def read_spending(self) -> Spending:
         """Read the recorded upper bound on the run's cost, 0 if none is recorded."""
@@ -355,7 +359,7 @@ class RunFolder:
         now = {**before, **prices}
         if now != before:
             tree = {key: price.model_dump(exclude_defaults=True) for key, price in now.items()}
-            write_recorded(self.path / PRICES, json_content(tree))
+            write_and_record(self.path / PRICES, format_json(tree))
 
     def progress(self, manifest: Mapping[str, Any] | None = None) -> tuple[bool, int | None]:
         """Return whether the run is complete, and its total number of samples (None if unknown).
@@ -366,7 +370,7 @@ class RunFolder:
         planned = manifest.get("samples")
         return planned is not None and manifest.get("owed") == 0, planned
 
-    def unfinished(self, manifest: Mapping[str, Any] | None = None) -> int | None:
+    def count_unfinished(self, manifest: Mapping[str, Any] | None = None) -> int | None:
         """Return the number of unfinished samples, or None during a session or after a kill.
 
         That is what the manifest says, which need not be read if it is given.
@@ -390,7 +394,7 @@ def references_folder(folder: RunFolder) -> RunFolder:
     return RunFolder(folder.path, REFERENCES)
 
 
-def with_rows_path(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
+def set_rows_path(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return a recorded run file with the path of its rows, if the run has a copy of them."""
     task = tree.get("task")
     if not isinstance(task, dict):
@@ -403,7 +407,7 @@ def with_rows_path(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
     return tree
 
 
-def missing_config(path: Path) -> tuple[str, str]:
+def missing_config_problem(path: Path) -> tuple[str, str]:
     """Return the problem and the remedy if a run has lost its run file."""
     problem = f"{path} is missing: what the run's attempts stand for is unknown."
     return (
@@ -416,10 +420,10 @@ def read_prices(folder: Path) -> dict[str, Price]:
     """Return the prices recorded in a run's folder (if any), by the key of the model's section."""
     path = folder / PRICES
     sections = read_json(path, dict[str, Any], "Remove it and run again.")
-    return {key: validated(Price, section, str(path)) for key, section in sections.items()}
+    return {key: validate(Price, section, str(path)) for key, section in sections.items()}
 
 
-def _refuse_newer(path: Path, version: int, newest: int) -> None:
+def _check_version(path: Path, version: int, newest: int) -> None:
     if version > newest:
         raise StoreFailed(
             f"{path}: schema version {version} is newer than {newest}, which this harness knows.",
@@ -427,14 +431,18 @@ def _refuse_newer(path: Path, version: int, newest: int) -> None:
         )
 
 
-HASH = "_sha256"
-_HASHED = {"checks": "the checks", "decoding": "the decoding parameters", "shots": "the shots"}
-_HASHED["recording"] = "the recording"
-_HASHED |= dict.fromkeys(("prompt", "template"), "the prompts")
+HASH_SUFFIX = "_sha256"
+_INPUT_DESCRIPTIONS = {
+    "checks": "the checks",
+    "decoding": "the decoding parameters",
+    "shots": "the shots",
+}
+_INPUT_DESCRIPTIONS["recording"] = "the recording"
+_INPUT_DESCRIPTIONS |= dict.fromkeys(("prompt", "template"), "the prompts")
 """What names in a fingerprint mean to users. Other names are those of files and plug-ins."""
 
 
-def change(key: str, old: object, new: object) -> str:
+def describe_change(key: str, old: object, new: object) -> str:
     """Describe a value's change, or return the key if values are long, hashes or sections."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return key
@@ -442,20 +450,20 @@ def change(key: str, old: object, new: object) -> str:
     return key if len(text) > 400 or re.search(r"[0-9a-f]{16}", text) else text
 
 
-def input_change(key: str, old: str, new: str, data: str = "the data") -> str:
+def describe_input_change(key: str, old: str, new: str, data: str = "the data") -> str:
     """Describe the change of a value in a fingerprint, without any hash."""
-    if key.endswith(HASH):
+    if key.endswith(HASH_SUFFIX):
         name = input_name(key)
-        return {**_HASHED, "dataset": data, "documents": data}.get(name, name)
-    return change(key, old, new)
+        return {**_INPUT_DESCRIPTIONS, "dataset": data, "documents": data}.get(name, name)
+    return describe_change(key, old, new)
 
 
 def input_name(key: str) -> str:
     """Return the name of a hashed input, such as ``./mine.py``, by its key in a fingerprint."""
-    return key.removeprefix(CODE_HASH_PREFIX).removesuffix(HASH)
+    return key.removeprefix(CODE_HASH_PREFIX).removesuffix(HASH_SUFFIX)
 
 
-def unnoticed(earlier: Mapping[str, str], later: Mapping[str, str]) -> list[str]:
+def rehashed_inputs(earlier: Mapping[str, str], later: Mapping[str, str]) -> list[str]:
     """Return the names of code of which an ``earlier`` fingerprint has a hash of another kind.
 
     Earlier versions of the harness hashed a user's code differently, under keys without

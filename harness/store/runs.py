@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from harness.config.run_file import Shard, shard_of
+from harness.config.run_file import Shard, parse_shard
 from harness.errors import ConfigError, DataMissing, StoreFailed, suggest_name
 from harness.store.files import RUN_FILES, make_folder, write_json
-from harness.store.json_lines import reading
-from harness.store.run_folder import EXTENDS, FRESH, REPORT, SHARD, RunFolder
+from harness.store.json_lines import convert_read_errors
+from harness.store.run_folder import EXTENDS_KEY, FRESH_KEY, REPORT, SHARD_KEY, RunFolder
 
 logger = logging.getLogger("harness")
 
 
 def all_runs(root: Path) -> list[RunFolder]:
     """Return the runs in a folder, sorted by name. Other folders are ignored."""
-    with reading(root):
+    with convert_read_errors(root):
         paths = sorted(root.iterdir()) if root.exists() else []
     runs = []
     for path in paths:
@@ -78,13 +78,13 @@ def find_run(
     if folder.exists():
         return folder
     runs = all_runs(root)
-    variants, former = _variants(runs, path.name, listed)
+    variants, former = _find_file_runs(runs, path.name, listed)
     if removed:
         variants += former
     of_file = [run for run in variants if run.read_manifest().get("variant")]
     if len(of_file) == 1:
         if not removed:
-            _say_left_out(path.name, former, listed)
+            _warn_of_former_runs(path.name, former, listed)
         return of_file[0]
     problem = f"There is no run {path.name!r} in {root}"
     below = [run for run in runs if run.name.startswith(f"{path.name}.")]
@@ -93,7 +93,7 @@ def find_run(
         if _has_manifest(here) and here.resolve() != path.resolve():
             remedy = f"The current folder has a run of this name: write .{os.sep}{here}"
             raise DataMissing(f"{problem}.", remedy)
-        remedy = suggest_name(path.name, {run.name for run in runs} | _bases(runs))
+        remedy = suggest_name(path.name, {run.name for run in runs} | _base_names(runs))
         raise DataMissing(f"{problem}.", remedy or "Start one with 'harness run configs/….yaml'.")
     former_names = {run.name for run in former}
     choices = [run for run in below if run.name not in former_names] or below
@@ -124,9 +124,9 @@ def runs_of_file(root: Path, base: str) -> dict[str, RunFolder]:
     return runs
 
 
-def shard_base(base: str, shard: Shard) -> str:
+def shard_base_name(base: str, shard: Shard) -> str:
     """Return the base name of a shard's runs: ``BASE-3of16``."""
-    return f"{base}-{shard.number}of{shard.of}"
+    return f"{base}-{shard.number}of{shard.n_shards}"
 
 
 def runs_of_shards(root: Path, base: str) -> dict[str, list[RunFolder]]:
@@ -136,27 +136,27 @@ def runs_of_shards(root: Path, base: str) -> dict[str, list[RunFolder]]:
     for run in all_runs(root):
         if match := form.fullmatch(run.name):
             manifest = run.read_manifest()
-            recorded = manifest.get(SHARD)
-            if manifest and SHARD not in manifest:  # an earlier version
+            recorded = manifest.get(SHARD_KEY)
+            if manifest and SHARD_KEY not in manifest:  # an earlier version
                 recorded = run.read_config().shard
-            part = shard_of(recorded)
-            if part and match[1] == shard_base(base, part) and base_name(run) == match[1]:
+            part = parse_shard(recorded)
+            if part and match[1] == shard_base_name(base, part) and base_name(run) == match[1]:
                 runs.setdefault(match[1], []).append(run)
     return runs
 
 
-def in_run_name(text: str) -> str:
+def to_run_name(text: str) -> str:
     """Return text with hyphens in place of characters that a run's name cannot contain.
 
     For the path of a Python file, only the file's stem is used.
 
-    >>> in_run_name("ollama/llama3.2:3b"), in_run_name("./app.py")
+    >>> to_run_name("ollama/llama3.2:3b"), to_run_name("./app.py")
     ('ollama-llama3.2-3b', 'app')
     """
     return re.sub(r"[^\w.-]", "-", Path(text).stem if text.endswith(".py") else text)
 
 
-def fresh_base(root: Path, base: str, variants: Sequence[str] = ("",)) -> str:
+def unused_base(root: Path, base: str, variants: Sequence[str] = ("",)) -> str:
     """Return the first of BASE, BASE-2, … that no run of the ``variants`` has."""
     number = 1
     free = base
@@ -167,7 +167,7 @@ def fresh_base(root: Path, base: str, variants: Sequence[str] = ("",)) -> str:
 
 
 @contextlib.contextmanager
-def set_aside(
+def move_runs_aside(
     root: Path, base: str, variants: Collection[str], *, removed: bool = True
 ) -> Iterator[str]:
     """Rename the runs of a run file, so that new runs can have their names.
@@ -187,7 +187,7 @@ def set_aside(
     before = {variant: RunFolder(root, run_name(base, variant)) for variant in variants}
     if removed:
         before |= runs_of_file(root, base)
-    dated = fresh_base(root, f"{base}-{time.strftime('%Y%m%d-%H%M%S')}", list(before))
+    dated = unused_base(root, f"{base}-{time.strftime('%Y%m%d-%H%M%S')}", list(before))
     renamed: list[tuple[RunFolder, RunFolder]] = []
     try:
         for variant, run in before.items():
@@ -195,7 +195,9 @@ def set_aside(
                 renamed.append((run, run.rename(run_name(dated, variant))))
         for run, _ in renamed:  # payments for the earlier run are not the new one's
             make_folder(run.path)
-            write_json(run.manifest, {"id": uuid4().hex, FRESH: time.time() if removed else 0.0})
+            write_json(
+                run.manifest, {"id": uuid4().hex, FRESH_KEY: time.time() if removed else 0.0}
+            )
         yield dated if renamed else ""
     except BaseException:
         for run, new in renamed:
@@ -237,11 +239,11 @@ def find_variants(
     path = run_path(root, name)
     root = path.parent
     runs = all_runs(root)
-    variants, former = _variants(runs, path.name, listed)
+    variants, former = _find_file_runs(runs, path.name, listed)
     if removed:
         variants += former
     else:
-        _say_left_out(path.name, former, listed)
+        _warn_of_former_runs(path.name, former, listed)
     if len(variants) > 1:
         return variants
     remedy = ""
@@ -252,25 +254,27 @@ def find_variants(
         if variants:
             existing = f"only one run {variants[0].name}"
         problem = f"There is {existing} in {root}: nothing to compare."
-        remedy = suggest_name(path.name, _bases(runs) - {path.name})
+        remedy = suggest_name(path.name, _base_names(runs) - {path.name})
     start = "Start runs of a file with variants or a matrix (harness docs run-files)."
     raise DataMissing(problem, remedy or start)
 
 
-def _variants(
+def _find_file_runs(
     runs: Iterable[RunFolder], base: str, listed: Collection[str] | None
 ) -> tuple[list[RunFolder], list[RunFolder]]:
     """Return the runs of a file's variants, and those of variants that it no longer has."""
-    of_file = [run for run in runs if run.name.startswith(f"{base}.") and _of_file(run, base)]
+    of_file = [run for run in runs if run.name.startswith(f"{base}.") and _may_belong_to(run, base)]
     if listed is None:
-        variants = _in_file(of_file)
+        variants = _current_runs(of_file)
     else:
         by_name = {run.name: run for run in of_file}
         variants = [by_name[name] for name in listed if name in by_name]
     return variants, [run for run in of_file if run not in variants]
 
 
-def _say_left_out(base: str, runs: Sequence[RunFolder], listed: Collection[str] | None) -> None:
+def _warn_of_former_runs(
+    base: str, runs: Sequence[RunFolder], listed: Collection[str] | None
+) -> None:
     if not runs:
         return
     names = ", ".join(run.name for run in runs)
@@ -294,9 +298,11 @@ def missing_runs(root: Path, name: str) -> list[str]:
     last: Mapping[str, Any] = {}
     base = ""
     for run in all_runs(root):
-        if run.name.startswith(prefix) and _of_file(run, path.name):
+        if run.name.startswith(prefix) and _may_belong_to(run, path.name):
             manifest = run.read_manifest()
-            if manifest.get("variants") and latest_session(manifest) >= latest_session(last):
+            if manifest.get("variants") and latest_session_start(manifest) >= latest_session_start(
+                last
+            ):
                 last = manifest
                 base = base_name(run)
     missing: list[str] = []
@@ -313,12 +319,12 @@ def _is_variant(run: RunFolder, variant: str) -> bool:
     return run.exists() and run.read_manifest().get("variant") in (variant, None)
 
 
-def _in_file(runs: Iterable[RunFolder]) -> list[RunFolder]:
+def _current_runs(runs: Iterable[RunFolder]) -> list[RunFolder]:
     """Return the runs of the variants that their file had when one of them was last worked on."""
     manifests = {run: run.read_manifest() for run in runs}
-    last = max(manifests.values(), key=latest_session, default={})
+    last = max(manifests.values(), key=latest_session_start, default={})
     listed: list[str] = last.get("variants") or []  # none: an earlier version
-    if last.get(EXTENDS):  # an evaluation's earlier runs remain part of it
+    if last.get(EXTENDS_KEY):  # an evaluation's earlier runs remain part of it
         listed = []
 
     def is_listed(run: RunFolder) -> bool:
@@ -334,18 +340,18 @@ def _in_file(runs: Iterable[RunFolder]) -> list[RunFolder]:
     return [run for run in in_order if is_listed(run) or run in has_no_variant or not listed]
 
 
-def latest_session(manifest: Mapping[str, Any]) -> float:
+def latest_session_start(manifest: Mapping[str, Any]) -> float:
     """Return when a run's latest session started, or 0 if it has had none."""
     sessions = manifest.get("sessions", ())
     return max((session.get("started_at") or 0.0 for session in sessions), default=0.0)
 
 
-def _bases(runs: Iterable[RunFolder]) -> set[str]:
+def _base_names(runs: Iterable[RunFolder]) -> set[str]:
     """Return names that may stand for the runs of several variants."""
     return {run.name.partition(".")[0] for run in runs if "." in run.name}
 
 
-def _of_file(run: RunFolder, base: str) -> bool:
+def _may_belong_to(run: RunFolder, base: str) -> bool:
     """Return whether a run ``BASE.…`` may belong to the file ``base`` rather than to ``BASE.X``."""
     variant = run.read_manifest().get("variant") or ""
     if not variant:  # named by hand, or by a version that did not record variants

@@ -13,7 +13,7 @@ from harness.records import MAX_MAGNITUDE, CallTotals, Usage
 
 F = TypeVar("F", bound=CallTotals)
 
-UNRECORDED = "unrecorded"  # the manifest's key for calls whose lines are lost, by model
+UNRECORDED_KEY = "unrecorded"  # the manifest's key for calls whose lines are lost, by model
 
 
 class UnrecordedCalls(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class UnrecordedCalls(msgspec.Struct, frozen=True):
             self.n_calls_without_cost + other.n_calls_without_cost,
         )
 
-    def added_to(self, figures: F) -> F:
+    def add_to(self, figures: F) -> F:
         """Return figures of recorded calls with these calls added."""
         cost_usd = None
         if figures.cost_usd is not None and not self.n_calls_without_cost:
@@ -58,7 +58,7 @@ class UnrecordedCalls(msgspec.Struct, frozen=True):
 def unrecorded_calls(manifest: Mapping[str, Any]) -> dict[str, UnrecordedCalls]:
     """Return a run's calls whose lines are lost, by the model's key; "" is the key of all calls."""
     try:
-        return msgspec.convert(manifest.get(UNRECORDED) or {}, dict[str, UnrecordedCalls])
+        return msgspec.convert(manifest.get(UNRECORDED_KEY) or {}, dict[str, UnrecordedCalls])
     except msgspec.ValidationError as error:
         problem = f"manifest.json is damaged: {error}."
         raise DataInvalid(problem, "Restore it, or start a new run.") from None

@@ -90,8 +90,8 @@ class Display:
         self._now = name, tally, stop, notices
         plain: AbstractContextManager[None] = contextlib.nullcontext()
         if self._visible and self._live is None:
-            notices.listen = notice  # immediately: logs are read from the end
-            for text in notices.now:  # from before, such as of opening the cache
+            notices.on_status = notice  # immediately: logs are read from the end
+            for text in notices.messages:  # from before, such as of opening the cache
                 notice(text)
             plain = _plain_lines(name, tally, stop, notices, partial(_speed, notices, self._cpu))
         with _signals(self.interrupt), plain:
@@ -100,7 +100,7 @@ class Display:
             finally:
                 self._now = None
                 if self._visible:
-                    notices.listen = notice
+                    notices.on_status = notice
 
     def _rendered(self) -> RenderableType:
         now = self._now  # the run's own thread may change it, and the tallies
@@ -257,7 +257,7 @@ def _table(name: str, tally: Tally, stop: Stop, notices: Notices, cpu: _Cpu) -> 
     parts: list[RenderableType] = [bar, _filled(facts, messages.width)]
     if tally.last_error:
         parts.append(Text(escape_name(f"last error: {tally.last_error}").plain, style="red"))
-    for notice in notices.now:  # wrapped, not cut: the reason may be at the end
+    for notice in notices.messages:  # wrapped, not cut: the reason may be at the end
         parts.append(Text(escape_text(notice).plain[:300], style="yellow"))
     if stop.requested:
         parts.append(Text("Ctrl-C again stops at once.", style="yellow"))
@@ -286,7 +286,7 @@ def _facts(tally: Tally, stop: Stop, notices: Notices) -> Iterator[tuple[str, st
         paid += f" in this session, {format_usd(tally.paid_usd)} in all"
     yield "paid", paid
     if tally.budget is not None:  # spent by all runs that share the budget
-        yield "budget", f"{exact_usd(tally.budget.spent)} of {format_usd(tally.budget.usd)}"
+        yield "budget", f"{exact_usd(tally.budget.spent_usd)} of {format_usd(tally.budget.usd)}"
     outcomes = [f"{count:,} {outcome}" for outcome, count in sorted(tally.outcomes.items())]
     yield "outcomes", ", ".join(outcomes) or "none yet"
     if stop.requested:

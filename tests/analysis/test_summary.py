@@ -428,7 +428,7 @@ def array_work(n_groups: int) -> int:
         groups = msgspec.Raw(b'{"topic": "%d"}' % number)
         name = f"i{number}"
         lines.add(TableLine(1, name, 0, 1, groups, name, "ok", number % 3 == 0))
-    profile, attempts = Profile(), lines.table()[0]
+    profile, attempts = Profile(), lines.build()[0]
     facts = RunFacts(run="r", task="t")
     found = profile.runcall(summarise, attempts, NO_CALLS, facts)
     assert len(found.groups["topic"]) == n_groups

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from harness.backends._bodies import Dialect
 from harness.backends._responses import LONGEST_S
 from harness.backends.openai import COMPATIBLE, PRESETS, OpenAIBackend, resolve_preset
-from harness.calls.keys import backend_key, call_key
+from harness.calls.keys import call_key, key_function
 from harness.errors import (
     AccessDenied,
     CallError,
@@ -692,13 +692,13 @@ def check_sharing(plugin: type[OpenAIBackend], kind: Any, home: str | None) -> N
         backend = plugin(name, url, "KEY", secret=lambda _: "k", concurrency=1, timeout_s=1)
         if kind not in backend.features:
             continue
-        key, body = backend_key("openai", backend)(request), backend.body(request)
+        key, body = key_function("openai", backend)(request), backend.body(request)
         fields = {field: body.get(field) for field in get_args(Dialect)}
         assert sent.setdefault(key, fields) == fields
         if name == home == owner:
             assert key == call_key("openai", url, request), "earlier versions cached it so"
         free = replace(request, decoding=Decoding())
-        assert backend_key("openai", backend)(free) == call_key("openai", url, free)
+        assert key_function("openai", backend)(free) == call_key("openai", url, free)
 
 
 async def test_calls_of_tools_are_recorded_as_json() -> None:

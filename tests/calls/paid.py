@@ -25,4 +25,4 @@ def paid_calls(
 ) -> CachedCalls:
     """A call stack of cache, the layers between, claim and `ask`."""
     claim = ClaimedCalls(ask, replies, partial(call_key, "scripted", ""), sleep)
-    return CachedCalls(between(claim), claim, backend="scripted", cost=cost, **more)
+    return CachedCalls(between(claim), claim, backend="scripted", cost_of=cost, **more)

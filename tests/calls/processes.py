@@ -75,4 +75,4 @@ def output(started: subprocess.Popen[bytes]) -> str:
 
 def spent(replies: ReplyCache, runs: Collection[str]) -> float:
     """What some runs have paid, by the book."""
-    return math.fsum(usd for run in set(runs) for usd in replies.booked(run).values())
+    return math.fsum(usd for run in set(runs) for usd in replies.payments_of(run).values())

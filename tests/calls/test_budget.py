@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.calls.budget import Budget, Budgeted, bounds, plausible_usage
+from harness.calls.budget import Budget, BudgetedCalls, plausible_usage, token_bounds
 from harness.calls.signals import Stop, Stopping
 from harness.errors import ConfigError, RequestRejected, StoreFailed, TransientError
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request, Usage
@@ -27,7 +27,7 @@ class Setting:
     def __init__(self, usd: float, spent: float = 0.0, **backend: Any) -> None:
         self.stop = Stop()
         self.recorded: list[tuple[float, float]] = []
-        self.budget = Budget(usd, spent, self.stop, record=self.record)
+        self.budget = Budget(usd, spent, self.stop, save=self.record)
         self.backend = Scripted(**backend)
         self.charged: list[float] = []
 
@@ -37,10 +37,10 @@ class Setting:
             booked.set_result(None)
             return booked
 
-        self.budgeted = Budgeted(
+        self.budgeted = BudgetedCalls(
             self.backend.generate,
             self.budget,
-            most=lambda read, written: float(written),
+            max_cost=lambda read, written: float(written),
             cost_of=lambda reply: (
                 usage.output_tokens if (usage := plausible_usage(reply)) else None
             ),
@@ -71,8 +71,8 @@ async def test_what_is_spent_never_exceeds_the_cap() -> None:
     answers = await setting.all(40)
     # 13 x 70 = 910, and what is left could not pay for 100 tokens.
     assert len(setting.backend.requests) == 13
-    assert setting.budget.spent == 910
-    assert setting.budget.ended
+    assert setting.budget.spent_usd == 910
+    assert setting.budget.is_exhausted
     assert setting.stop.requested
     assert sum(isinstance(answer, Stopping) for answer in answers) == 27
 
@@ -83,7 +83,7 @@ async def test_what_is_reserved_is_on_disk_before_the_calls_are_sent() -> None:
     def answer(_: Request) -> Reply:
         reserved = sum(more for more, _ in setting.recorded)
         assert reserved >= 100 * setting.backend.in_flight
-        assert setting.recorded[-1][1] >= setting.budget.spent + 100 * setting.backend.in_flight
+        assert setting.recorded[-1][1] >= setting.budget.spent_usd + 100 * setting.backend.in_flight
         return Reply("2", "stop", Usage(5, 70))
 
     setting.backend.answer = answer
@@ -91,7 +91,7 @@ async def test_what_is_reserved_is_on_disk_before_the_calls_are_sent() -> None:
     assert len(setting.recorded) < 20, "in steps, not with each call"
     await setting.budget.close()
     assert sum(more for more, _ in setting.recorded) == 0
-    assert setting.recorded[-1][1] == setting.budget.spent == 300 * 70
+    assert setting.recorded[-1][1] == setting.budget.spent_usd == 300 * 70
 
 
 async def test_calls_that_cost_nothing_leave_no_negative_amount_on_disk() -> None:
@@ -113,14 +113,14 @@ async def test_a_call_whose_reservation_cannot_be_written_is_not_sent() -> None:
     setting.budget._record = full
     assert all(isinstance(one, StoreFailed) for one in await setting.all(3))
     assert not setting.backend.requests
-    assert setting.budget.spent == 0
+    assert setting.budget.spent_usd == 0
 
 
 async def test_a_text_of_no_tokens_costs_the_most_it_can_and_is_unsure() -> None:
     setting = Setting(150)
     setting.backend.answer = lambda _: Reply("2", "stop", Usage(0, 0))
     await setting.ask(asked())
-    assert setting.budget.spent == setting.budget.unsure == 100
+    assert setting.budget.spent_usd == setting.budget.unsure_usd == 100
     assert plausible_usage(Reply("", "stop", Usage(0, 0))) == Usage(0, 0), "nothing was written"
     assert plausible_usage(Reply("No.", "refusal", Usage(0, 0))) == Usage(0, 0)
 
@@ -129,7 +129,7 @@ async def test_a_call_above_its_maximum_ends_the_run() -> None:
     setting = Setting(1000)
     setting.backend.answer = lambda _: Reply("2", "stop", Usage(5, 500))
     await setting.ask(asked())
-    assert setting.budget.spent == 500
+    assert setting.budget.spent_usd == 500
     assert setting.stop.requested
     assert "500 output tokens" in str(setting.budget.broken)
 
@@ -150,7 +150,7 @@ async def test_after_a_call_above_its_maximum_the_others_are_cancelled_and_none_
     answers = await setting.all(15)
     assert sum(isinstance(answer, Stopping) for answer in answers) == 14
     assert setting.charged == [100] * 3
-    assert (setting.budget.spent, setting.budget.unsure) == (500 + 300, 300)
+    assert (setting.budget.spent_usd, setting.budget.unsure_usd) == (500 + 300, 300)
     with pytest.raises(Stopping):
         await setting.ask(asked())
     assert sent == 4, "nothing is sent after the reply"
@@ -171,7 +171,7 @@ async def test_a_reply_that_has_arrived_is_kept_when_the_budget_is_broken() -> N
     await asyncio.sleep(0.05)
     arrived.set()
     assert [reply.text for reply in await calls] == ["2", "2"]
-    assert setting.budget.spent == 501
+    assert setting.budget.spent_usd == 501
 
 
 async def test_a_call_that_waits_for_the_disk_is_not_sent_once_the_run_stops() -> None:
@@ -182,7 +182,7 @@ async def test_a_call_that_waits_for_the_disk_is_not_sent_once_the_run_stops() -
     with pytest.raises(Stopping):
         await call
     assert not setting.backend.requests
-    assert setting.budget.spent == 0
+    assert setting.budget.spent_usd == 0
 
 
 async def test_a_call_that_does_not_fit_waits_for_those_on_the_way() -> None:
@@ -208,7 +208,7 @@ async def test_what_the_provider_did_not_count_costs_the_most_it_can() -> None:
     setting = Setting(150)
     setting.backend.answer = lambda _: Reply("2", "stop", None)
     await setting.ask(asked())
-    assert setting.budget.spent == 100
+    assert setting.budget.spent_usd == 100
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ async def test_a_failure_costs_what_the_provider_may_bill(error: Exception, spen
     setting.backend.answer = lambda _: error
     with pytest.raises(type(error)):
         await setting.ask(asked())
-    assert setting.budget.spent == spent
+    assert setting.budget.spent_usd == spent
     assert setting.charged == ([spent] if spent else [])
 
 
@@ -240,7 +240,7 @@ async def test_a_call_that_is_stopped_in_the_middle_may_be_billed() -> None:
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
     assert setting.charged == [100]
-    assert setting.budget.spent == setting.budget.unsure == 100
+    assert setting.budget.spent_usd == setting.budget.unsure_usd == 100
 
 
 async def test_what_was_spent_before_counts() -> None:
@@ -257,7 +257,7 @@ async def test_a_stopping_run_lets_nobody_wait() -> None:
     setting.stop.request()
     answers = await asyncio.gather(*tasks, return_exceptions=True)
     assert sum(isinstance(answer, Stopping) for answer in answers) == 4
-    assert not setting.budget.ended
+    assert not setting.budget.is_exhausted
     with pytest.raises(Stopping):
         await setting.ask(asked())
 
@@ -292,8 +292,8 @@ def test_the_cap_holds_in_every_order_of_answers(usd: int, calls: list[tuple[int
 
         setting.budgeted.ask = generate
         results = await setting.all(len(calls))
-        assert setting.budget.spent <= usd
-        assert setting.budget.ended == any(isinstance(r, Stopping) for r in results)
+        assert setting.budget.spent_usd <= usd
+        assert setting.budget.is_exhausted == any(isinstance(r, Stopping) for r in results)
 
     asyncio.run(run())
 
@@ -304,20 +304,20 @@ def test_reasoning_that_is_sent_back_is_read_again() -> None:
     plain = msgspec.structs.replace(
         asked(), messages=(*asked().messages, Message("assistant", "2"))
     )
-    assert bounds(request)[0] == bounds(plain)[0] + 1000
+    assert token_bounds(request)[0] == token_bounds(plain)[0] + 1000
 
 
 def test_a_text_has_no_more_tokens_than_bytes() -> None:
-    read, written = bounds(asked("ä" * 10))
+    read, written = token_bounds(asked("ä" * 10))
     assert read >= 20
     assert written == 100
-    assert bounds(asked(extra={"max_completion_tokens": 500}))[1] == 500
-    assert bounds(asked(extra={"n": 3}))[1] == 300
-    assert bounds(asked(extra={"best_of": 4, "n": 2}))[1] == 400
-    assert bounds(asked(extra={"tools": ["x" * 500]}))[0] > read - 20 + 500
+    assert token_bounds(asked(extra={"max_completion_tokens": 500}))[1] == 500
+    assert token_bounds(asked(extra={"n": 3}))[1] == 300
+    assert token_bounds(asked(extra={"best_of": 4, "n": 2}))[1] == 400
+    assert token_bounds(asked(extra={"tools": ["x" * 500]}))[0] > read - 20 + 500
     schema = {"properties": {f"property{n}": {"type": "string"} for n in range(100)}}
     constraint = DecodingConstraint(json_schema=schema)
     compact = json.dumps(schema, separators=(",", ":"))
-    assert bounds(asked(constraint=constraint))[0] > read - 20 + len(compact)
+    assert token_bounds(asked(constraint=constraint))[0] > read - 20 + len(compact)
     with pytest.raises(ConfigError, match="max_tokens"):
-        bounds(asked(max_tokens=None))
+        token_bounds(asked(max_tokens=None))

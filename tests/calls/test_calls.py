@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from harness.calls.budget import Budget, Budgeted
+from harness.calls.budget import Budget, BudgetedCalls
 from harness.calls.calls import CachedCalls, ReplyUnsaved, UncachedCalls
 from harness.calls.keys import call_key
 from harness.calls.reply_cache import Payment, ReplyCache
@@ -141,19 +141,19 @@ async def test_each_paid_reply_is_booked_and_those_from_the_cache_are_not(
     replies: ReplyCache,
 ) -> None:
     backend = Scripted(lambda request: "" if request.sample == 2 else "2")
-    budgeted = Budgeted(
+    budgeted = BudgetedCalls(
         backend.generate,
         Budget(10.0, 0.0, Stop()),
-        most=lambda read, written: 0.5,
+        max_cost=lambda read, written: 0.5,
         cost_of=lambda reply: 0.5,
         charge=lambda usd: replies.charge("failed", Payment("run", usd)),
     )
-    calls = paid_calls(budgeted, replies, run="run", budgeted=budgeted)
+    calls = paid_calls(budgeted, replies, run_id="run", budgeted=budgeted)
     for _ in range(2):
         for sample in range(3):
             await calls(replace(request(sample=sample), decoding=Decoding(max_tokens=9)))
     assert spent(replies, ["run"]) == 0.5 * 4, "the empty answer was paid twice"
-    assert budgeted.budget.spent == 0.5 * 4
+    assert budgeted.budget.spent_usd == 0.5 * 4
 
 
 async def test_two_stacks_in_one_process_pay_once(replies: ReplyCache) -> None:
@@ -218,7 +218,7 @@ async def test_the_user_hears_of_a_long_wait_and_of_its_end(tmp_path: Path) -> N
         await asyncio.sleep(0)
 
     path = tmp_path / "replies.sqlite"
-    with ReplyCache(path) as other, ReplyCache(path, notice=told.append) as replies:
+    with ReplyCache(path) as other, ReplyCache(path, notify=told.append) as replies:
         backend.delay = 0.5
         owner = asyncio.create_task(paid(backend, other)(request()))
         await asyncio.sleep(0.01)

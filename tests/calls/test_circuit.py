@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from harness.calls.backend_layers import Timed
-from harness.calls.circuit import CONTROL, FAILURES_IN_A_ROW, Circuit
+from harness.calls.backend_layers import TimedCalls
+from harness.calls.circuit import CONTROL_PROMPT, MAX_FAILURES_IN_A_ROW, Circuit
 from harness.calls.concurrency import ConcurrencyLimiter
 from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import CircuitOpen, Stop, Stopping
@@ -43,7 +43,7 @@ def request(number: int) -> Request:
 
 
 def is_control(request: Request) -> bool:
-    return request.messages[0].content.startswith(CONTROL)
+    return request.messages[0].content.startswith(CONTROL_PROMPT)
 
 
 def copied(error: CallError) -> CallError:
@@ -67,12 +67,12 @@ class World:
         self.call = Circuit(
             self.backend.generate,
             self.backend.generate,
-            tries=tries,
+            max_tries=tries,
             outage_s=outage_s,
-            total_s=total_s,
+            max_retrying_s=total_s,
             sleep=self.sleep,
             status=self.statuses.append,
-            restored=self._restore,
+            on_restored=self._restore,
             clock=lambda: self.now,
         )
 
@@ -112,7 +112,7 @@ class World:
     def sent(self) -> Counter[str]:
         """Count the requests by prompt."""
         return Counter(
-            CONTROL if is_control(request) else request.messages[0].content
+            CONTROL_PROMPT if is_control(request) else request.messages[0].content
             for request in self.backend.requests
         )
 
@@ -146,7 +146,7 @@ async def test_a_prompt_that_always_fails_is_given_up(error: CallError) -> None:
     assert world.sent() == {
         **{request(n).messages[0].content: 1 for n in range(8)},
         request(3).messages[0].content: 4,
-        CONTROL: 1,  # no other call was left
+        CONTROL_PROMPT: 1,  # no other call was left
     }
 
 
@@ -197,13 +197,13 @@ async def test_an_outage_is_waited_out_and_costs_no_call_its_tries(
     assert all(isinstance(answer, Reply) for answer in await world.all(*range(calls)))
     assert world.now >= began + 100
     # Those that wait do not hammer: each was tried once before the circuit opened.
-    assert len(world.backend.requests) < 2 * calls + 2 * FAILURES_IN_A_ROW
+    assert len(world.backend.requests) < 2 * calls + 2 * MAX_FAILURES_IN_A_ROW
     assert any("paused until" in text and error.message in text for text in world.statuses)
     assert world.statuses[-1] == ""
     assert world.restored == 1
 
 
-@pytest.mark.parametrize("failures", range(FAILURES_IN_A_ROW))
+@pytest.mark.parametrize("failures", range(MAX_FAILURES_IN_A_ROW))
 @pytest.mark.parametrize("tries", [2, 3])
 async def test_an_outage_of_few_failures_costs_no_call_its_tries(tries: int, failures: int) -> None:
     world, number = World(tries=tries), count()
@@ -246,7 +246,7 @@ async def test_the_steps_between_two_tries_grow_and_stay_bounded() -> None:
         return TransientError("down")
 
     world.backend.answer = answer
-    answers = await world.all(*range(FAILURES_IN_A_ROW))
+    answers = await world.all(*range(MAX_FAILURES_IN_A_ROW))
     assert all(isinstance(answer, FatalCallError) for answer in answers)
     steps = [round(later - sooner, 3) for sooner, later in pairwise(times) if later > sooner]
     assert steps[:-1] == sorted(steps[:-1])
@@ -302,7 +302,7 @@ async def test_the_last_call_is_sent_at_the_end_of_the_longest_outage(
 @pytest.mark.parametrize("kind", ["unreachable", "malformed", "timed_out"])
 async def test_one_that_was_never_reached_ends_it_soon(kind: FailureKind) -> None:
     world = World()
-    world.call.program = True  # a program that hangs has no address that could be wrong
+    world.call.is_program = True  # a program that hangs has no address that could be wrong
     world.backend.answer = lambda _: TransientError("refused", "Check the URL.", kind=kind)
     answers = await world.all(*range(100))
     assert all(isinstance(answer, FatalCallError) for answer in answers)
@@ -363,7 +363,9 @@ async def test_an_error_that_ends_the_run_closes_the_circuit() -> None:
 
 async def test_stopping_ends_every_wait_at_once() -> None:
     backend, stop = Scripted(lambda _: TransientError("down")), Stop()
-    call = Circuit(backend.generate, backend.generate, tries=99, outage_s=3600, sleep=stop.sleep)
+    call = Circuit(
+        backend.generate, backend.generate, max_tries=99, outage_s=3600, sleep=stop.sleep
+    )
     calls = [asyncio.create_task(call(request(number))) for number in range(30)]
     await asyncio.sleep(0.05)
     stop.request()
@@ -375,16 +377,16 @@ async def test_stopping_ends_every_wait_at_once() -> None:
 async def test_calls_that_wait_for_a_turn_below_are_sent_back_and_come_again() -> None:
     backend, stop = Scripted(delay=0.001), Stop()
     turns = ConcurrencyLimiter(
-        Timed(backend.generate, 10), stop, most=4, rates=RateLimits({"requests": 120})
+        TimedCalls(backend.generate, 10), stop, ceiling=4, rates=RateLimits({"requests": 120})
     )
     call = Circuit(
         turns,
         turns,
-        tries=6,
+        max_tries=6,
         outage_s=60,
         sleep=stop.sleep,
-        opened=turns.admit_only,
-        restored=turns.admit_all,
+        on_probe=turns.admit_only,
+        on_restored=turns.admit_all,
     )
     tries = count()
     backend.answer = lambda _: (
@@ -482,8 +484,8 @@ async def test_only_the_prompts_at_fault_fail(error: CallError, bad: int, health
     assert not any(isinstance(answer, FatalCallError) for answer in answers)
     assert not any(world.statuses)  # no call has paused for others
     tries = 1 if isinstance(error, AccessDenied) else 3
-    assert max((n for text, n in world.sent().items() if text != CONTROL)) == tries
-    assert world.sent()[CONTROL] <= 1 + bad * tries / 2
+    assert max((n for text, n in world.sent().items() if text != CONTROL_PROMPT)) == tries
+    assert world.sent()[CONTROL_PROMPT] <= 1 + bad * tries / 2
 
 
 @pytest.mark.parametrize("bad", [1, 30])
@@ -505,7 +507,7 @@ async def test_if_the_control_fails_an_answered_request_is_sent_instead(
     answers = await world.all(*range(bad + healthy))
     assert [isinstance(answer, Reply) for answer in answers] == [False] * bad + [True] * healthy
     assert not any(isinstance(answer, FatalCallError) for answer in answers)
-    assert world.sent()[CONTROL] <= 1 + bad
+    assert world.sent()[CONTROL_PROMPT] <= 1 + bad
 
 
 async def test_a_second_control_is_no_copy_of_the_answered_request() -> None:
@@ -518,13 +520,13 @@ async def test_a_second_control_is_no_copy_of_the_answered_request() -> None:
     await world.all(1)
     bad, control, second, *_ = (sent.messages[-1].content for sent in world.backend.requests)
     assert bad == "What is 1 + 1?"
-    assert control.startswith(CONTROL)
+    assert control.startswith(CONTROL_PROMPT)
     assert re.fullmatch(r"What is 0 \+ 1\? \(\d+\)", second)
 
 
 async def test_a_request_of_an_earlier_session_can_be_the_second_control() -> None:
     world = World(tries=2)
-    world.call.earlier = lambda: request(0)
+    world.call.find_earlier = lambda: request(0)
     world.backend.answer = lambda sent: (
         "2" if sent.messages[0].content.startswith("What is 0") else AccessDenied("403")
     )
@@ -580,7 +582,7 @@ async def test_denied_samples_of_one_prompt_do_not_end_the_run() -> None:
         return await world.backend.generate(sent)
 
     world.call.ask = world.call.control = ask
-    world.call.opened = lambda _: opened.set()
+    world.call.on_probe = lambda _: opened.set()
     world.backend.answer = lambda sent: (
         "2" if sent.messages[0].content.startswith("What is 1") else AccessDenied("403")
     )

@@ -29,13 +29,13 @@ class Setting:
         self.backend = Scripted(self._answer)
         waits = RetryWaits(
             self.backend.generate,
-            longest_s=outage_s,
-            wait=self._wait,
+            max_wait_s=outage_s,
+            pause=self._wait,
             status=self.statuses.append,
-            paused=self.paused.append,
+            on_long_wait=self.paused.append,
             clock=lambda: self.now,
         )
-        self.call = Circuit(waits, waits, tries=3, outage_s=outage_s, sleep=waits.sleep)
+        self.call = Circuit(waits, waits, max_tries=3, outage_s=outage_s, sleep=waits.sleep)
 
     async def _wait(self, seconds: float) -> None:
         self.now += seconds

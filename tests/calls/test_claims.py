@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.calls.claims import SHARDS, open_claims
+from harness.calls.claims import LOCK_FILES, open_claims
 from tests.calls.processes import line, process
 
 HOLDER = """
@@ -12,7 +12,7 @@ HOLDER = """
         print(claims.take(word), flush=True)
     time.sleep(60)
 """
-KEYS = [f"{number:032x}" for number in range(3 * SHARDS)]
+KEYS = [f"{number:032x}" for number in range(3 * LOCK_FILES)]
 
 
 def test_what_another_process_claims_is_free_when_that_is_killed(tmp_path: Path) -> None:
@@ -53,18 +53,18 @@ def test_who_recovers_the_file_is_alone_with_it(tmp_path: Path) -> None:
     script = """
         from harness.calls.claims import open_claims
         claims = open_claims(path)
-        claims.use()
+        claims.register_user()
         print("in", flush=True)
         time.sleep(60)
     """
     with process(script, tmp_path) as other:
         assert line(other) == "in"
-        assert not claims.alone()
+        assert not claims.lock_if_only_user()
         other.kill()
         other.wait(timeout=60)
-        assert claims.alone()
+        assert claims.lock_if_only_user()
     again = open_claims(tmp_path)
-    assert not claims.alone(), "another user in this process"
+    assert not claims.lock_if_only_user(), "another user in this process"
     again.close()
     claims.close()
 
@@ -72,10 +72,10 @@ def test_who_recovers_the_file_is_alone_with_it(tmp_path: Path) -> None:
 def test_without_locks_calls_go_on_and_it_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     claims = open_claims(tmp_path / "file")  # no folder can be made here
-    assert claims.trouble
+    assert claims.unsupported
     assert claims.take(KEYS[0])
     assert not claims.take(KEYS[0]), "within the process it is seen all the same"
-    claims.use()
-    assert claims.alone()
+    claims.register_user()
+    assert claims.lock_if_only_user()
     claims.release(KEYS[0])
     claims.close()

@@ -6,11 +6,11 @@ from itertools import count
 import pytest
 
 from harness.backends.openai import OpenAIBackend
-from harness.calls.backend_layers import Timed
+from harness.calls.backend_layers import TimedCalls
 from harness.calls.concurrency import (
-    FIRST_SEARCH,
-    START,
-    TOLERATED,
+    INITIAL_LIMIT,
+    MAX_PUSHED_BACK_SHARE,
+    MIN_SEARCH_ROUNDS,
     AdaptiveLimit,
     ConcurrencyLimiter,
 )
@@ -33,7 +33,10 @@ def lane(
     rates: RateLimits | None = None,
 ) -> ConcurrencyLimiter:
     return ConcurrencyLimiter(
-        Timed(backend.generate, timeout_s), stop or Stop(), most=most, rates=rates or RateLimits({})
+        TimedCalls(backend.generate, timeout_s),
+        stop or Stop(),
+        ceiling=most,
+        rates=rates or RateLimits({}),
     )
 
 
@@ -49,7 +52,7 @@ async def test_the_users_most_is_reached() -> None:
     backend = Scripted(delay=0.005)
     ask = lane(backend, 60)
     await asyncio.gather(*(ask(REQUEST) for _ in range(600)))
-    assert backend.most_in_flight == 60 == ask.limit.now
+    assert backend.most_in_flight == 60 == ask.limit.current
 
 
 async def test_it_is_reached_though_no_call_is_answered_yet() -> None:
@@ -70,7 +73,12 @@ async def test_calls_wait_for_room_and_go_on_when_there_is_more() -> None:
     backend, stop, room = Scripted(delay=0.001), Stop(), [0]
     rates, most = RateLimits({}), 40
     ask = ConcurrencyLimiter(
-        Timed(backend.generate, 10), stop, most=most, rates=rates, room=lambda: room[0], start=most
+        TimedCalls(backend.generate, 10),
+        stop,
+        ceiling=most,
+        rates=rates,
+        capacity=lambda: room[0],
+        start=most,
     )
     calls = [asyncio.create_task(ask(REQUEST)) for _ in range(30)]
     await asyncio.sleep(0.01)
@@ -85,28 +93,28 @@ async def test_fewer_are_in_flight_where_the_provider_protests() -> None:
     backend = Scripted(lambda _: TransientError("slow down", kind="rate_limited"), delay=0.001)
     ask = lane(backend, 64)
     await asyncio.gather(*(ask(REQUEST) for _ in range(200)), return_exceptions=True)
-    assert ask.limit.now < 8
+    assert ask.limit.current < 8
     backend.answer = lambda _: "2"
     await asyncio.gather(*(ask(REQUEST) for _ in range(400)))
-    assert ask.limit.now > 8
+    assert ask.limit.current > 8
     ask.admit_all()
-    assert ask.limit.now == 16
+    assert ask.limit.current == 16
 
 
 @pytest.mark.parametrize("accepted", [1, 2, 7])
 async def test_a_key_for_fewer_calls_at_once_costs_few_rejections(accepted: int) -> None:
     with MockServer(parallel_requests=accepted, latency=0.05, retry_after=60) as server:
         backend = OpenAIBackend(None, server.base_url, secret=str, concurrency=20, timeout_s=60)
-        ask = ConcurrencyLimiter(backend.generate, Stop(), most=20, rates=RateLimits({}))
+        ask = ConcurrencyLimiter(backend.generate, Stop(), ceiling=20, rates=RateLimits({}))
         async with asyncio.timeout(60):
             replies = await asyncio.gather(*(ask(REQUEST) for _ in range(80)))
         await backend.aclose()
         statuses = server.stats().by_status
     assert all(reply.text for reply in replies)
     assert statuses[200] == 80
-    assert START - accepted <= statuses[429] <= START - accepted + 6
+    assert INITIAL_LIMIT - accepted <= statuses[429] <= INITIAL_LIMIT - accepted + 6
     assert ask.load.rate_limited == statuses[429]
-    assert ask.limit.now <= accepted + 1
+    assert ask.limit.current <= accepted + 1
 
 
 async def test_a_rejected_call_is_the_next_to_be_sent() -> None:
@@ -136,13 +144,13 @@ async def test_the_load_says_what_waiting_calls_wait_for() -> None:
     backend = Scripted(delay=60)
     limits = {
         lane(backend, 2): "limits.concurrency (2)",
-        lane(backend, 60): f"the provider's load ({START} calls at once)",
+        lane(backend, 60): f"the provider's load ({INITIAL_LIMIT} calls at once)",
         lane(backend, 5, rates=RateLimits({"requests": 2})): "the limit of 2 requests a minute",
     }
     for ask, reason in limits.items():
-        calls = [asyncio.create_task(ask(REQUEST)) for _ in range(START + 4)]
+        calls = [asyncio.create_task(ask(REQUEST)) for _ in range(INITIAL_LIMIT + 4)]
         await asyncio.sleep(0)
-        assert ask.load.in_flight + ask.load.waiting == START + 4
+        assert ask.load.in_flight + ask.load.waiting == INITIAL_LIMIT + 4
         assert ask.load.limited_by == reason
         for call in calls:
             call.cancel()
@@ -165,7 +173,7 @@ async def test_the_latency_is_the_backends_own() -> None:
     replies = await asyncio.gather(*(ask(REQUEST) for _ in range(3)))
     assert all(reply.latency_s >= 0.03 for reply in replies)
     clock = iter([1.0, 4.5])
-    ask = Timed(Scripted().generate, 10, clock=lambda: next(clock))
+    ask = TimedCalls(Scripted().generate, 10, clock=lambda: next(clock))
     assert (await ask(REQUEST)).latency_s == 3.5
 
 
@@ -275,115 +283,115 @@ def rounds(limit: AdaptiveLimit, times: int, refused: float = 0.0, full: bool = 
     """Rounds of as many answers as may be in flight, a share of them refusals."""
     for _ in range(times):
         sent = float(next(SECONDS))
-        size = limit.now
+        size = limit.current
         for answer in range(size):
             if answer < refused * size:
-                limit.ended(sent, sent + 1, pushed_back=True)
+                limit.record_end(sent, sent + 1, pushed_back=True)
             else:
-                limit.ended(sent, sent + 1, full=full)
+                limit.record_end(sent, sent + 1, full=full)
 
 
 def test_it_begins_with_a_few_and_doubles_up_to_the_users_most() -> None:
     limit = AdaptiveLimit(500)
-    assert limit.now == START
+    assert limit.current == INITIAL_LIMIT
     rounds(limit, 1)
-    assert limit.now == 2 * START
+    assert limit.current == 2 * INITIAL_LIMIT
     rounds(limit, 5)
-    assert limit.now == 500
-    assert AdaptiveLimit(3).now == 3
+    assert limit.current == 500
+    assert AdaptiveLimit(3).current == 3
 
 
 def test_a_slow_model_is_not_held_to_a_few_until_it_has_answered() -> None:
     limit = AdaptiveLimit(500)
     for _ in range(9):
-        limit.unrefused()
-    assert limit.now == 500
+        limit.grow()
+    assert limit.current == 500
     limit = AdaptiveLimit(500)
-    limit.ended(1.0, 1.1, pushed_back=True)
-    limit.unrefused()
-    assert limit.now == START
+    limit.record_end(1.0, 1.1, pushed_back=True)
+    limit.grow()
+    assert limit.current == INITIAL_LIMIT
 
 
 def test_calls_that_are_not_wanted_prove_nothing() -> None:
     limit = AdaptiveLimit(500)
     rounds(limit, 5, full=False)
-    assert limit.now == START
+    assert limit.current == INITIAL_LIMIT
 
 
 def test_it_halves_where_all_are_refused_and_then_grows_by_one_a_round() -> None:
     limit = AdaptiveLimit(500)
     rounds(limit, 5)
-    before = limit.now
+    before = limit.current
     rounds(limit, 1, refused=1.0)
-    assert limit.now == before // 2
+    assert limit.current == before // 2
     rounds(limit, 4)
-    assert before // 2 + 3 <= limit.now <= before // 2 + 4
+    assert before // 2 + 3 <= limit.current <= before // 2 + 4
 
 
 def test_it_never_falls_to_none() -> None:
     limit = AdaptiveLimit(500)
     for _ in range(100):
         rounds(limit, 1, refused=1.0)
-    assert limit.now == 1
+    assert limit.current == 1
     rounds(limit, 30)
-    assert limit.now > 1
+    assert limit.current > 1
 
 
 def test_one_more_is_tried_ever_more_rarely_while_it_is_rejected() -> None:
     limit = AdaptiveLimit(64)
-    limit.crowded(float(next(SECONDS)), 0.0, accepted=3)
+    limit.record_crowding(float(next(SECONDS)), 0.0, accepted=3)
     rejected = 0
     for _ in range(1000):
         sent = float(next(SECONDS))
-        if limit.now > 3:
-            limit.crowded(sent, sent, accepted=3)
+        if limit.current > 3:
+            limit.record_crowding(sent, sent, accepted=3)
             rejected += 1
-        limit.ended(sent, sent + 1, full=True)
+        limit.record_end(sent, sent + 1, full=True)
     assert 5 <= rejected <= 10
 
 
 def test_a_number_that_rises_is_found() -> None:
     limit = AdaptiveLimit(64)
-    limit.crowded(float(next(SECONDS)), 0.0, accepted=2)
+    limit.record_crowding(float(next(SECONDS)), 0.0, accepted=2)
     rounds(limit, 70)
-    assert limit.now == 64
+    assert limit.current == 64
 
 
 def test_all_rejections_of_one_burst_count_as_one_failed_search() -> None:
     limit = AdaptiveLimit(64)
     sent = float(next(SECONDS))
     for others in range(15, 1, -1):
-        limit.crowded(sent, sent + 1, others)
-    assert limit.now == 2
-    rounds(limit, FIRST_SEARCH)
-    assert limit.now == 3
+        limit.record_crowding(sent, sent + 1, others)
+    assert limit.current == 2
+    rounds(limit, MIN_SEARCH_ROUNDS)
+    assert limit.current == 3
 
 
 def test_a_few_stray_refusals_are_noise() -> None:
     limit = AdaptiveLimit(200)
-    rounds(limit, 100, refused=TOLERATED - 0.05)
-    assert limit.now == 200
+    rounds(limit, 100, refused=MAX_PUSHED_BACK_SHARE - 0.05)
+    assert limit.current == 200
 
 
 def test_calls_that_were_sent_before_it_fell_do_not_lower_it_again() -> None:
     limit = AdaptiveLimit(64)
     rounds(limit, 3)
-    size, sent = limit.now, float(next(SECONDS))
+    size, sent = limit.current, float(next(SECONDS))
     for _ in range(3 * size):  # all sent at once, all refused
-        limit.ended(sent, sent + 1, pushed_back=True)
-    assert limit.now == size // 2
+        limit.record_end(sent, sent + 1, pushed_back=True)
+    assert limit.current == size // 2
 
 
 def test_a_provider_that_was_away_is_met_with_a_few() -> None:
     limit = AdaptiveLimit(500)
     rounds(limit, 6)
     limit.restart()
-    assert limit.now == START
+    assert limit.current == INITIAL_LIMIT
 
 
 def test_a_server_that_queues_is_given_all_at_once() -> None:
     limit = AdaptiveLimit(64, start=320)
-    assert limit.now == 64
-    assert AdaptiveLimit(500, start=320).now == 320
+    assert limit.current == 64
+    assert AdaptiveLimit(500, start=320).current == 320
     limit.restart()
-    assert limit.now == 64
+    assert limit.current == 64

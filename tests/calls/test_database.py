@@ -40,7 +40,7 @@ def path(tmp_path: Path) -> Path:
 
 async def test_a_write_waits_for_one_who_holds_the_file_and_says_so_once(path: Path) -> None:
     told: list[str] = []
-    with ReplyCache(path, notice=told.append) as replies:
+    with ReplyCache(path, notify=told.append) as replies:
         with process(HOLDER, path, "IMMEDIATE", 2.8) as other:
             assert line(other) == "held"
             await asyncio.gather(*(replies.put(key(n), REPLY, "b", "m") for n in range(20)))
@@ -50,7 +50,7 @@ async def test_a_write_waits_for_one_who_holds_the_file_and_says_so_once(path: P
 
 
 async def test_a_write_does_not_wait_for_ever(path: Path) -> None:
-    with ReplyCache(path, patience_s=0.2) as replies:
+    with ReplyCache(path, max_lock_wait_s=0.2) as replies:
         with process(HOLDER, path, "IMMEDIATE", 60) as other:
             assert line(other) == "held"
             with pytest.raises(StoreFailed, match=r"another process holds it\..*Run again when"):
@@ -63,7 +63,7 @@ async def test_a_write_that_has_waited_long_is_not_lost_when_the_run_ends(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is closing waits for the holder from then on, as its replies have been paid for."""
-    monkeypatch.setattr("harness.calls.reply_cache.LOCKED_S", 1.0)
+    monkeypatch.setattr("harness.calls.reply_cache.LOCK_TIMEOUT_S", 1.0)
     replies = ReplyCache(path)
     with process(HOLDER, path, "IMMEDIATE", 2.0) as other:
         assert line(other) == "held"
@@ -75,7 +75,7 @@ async def test_a_write_that_has_waited_long_is_not_lost_when_the_run_ends(
 
 
 async def test_closing_does_not_wait_for_ever(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.calls.reply_cache.LOCKED_S", 0.2)
+    monkeypatch.setattr("harness.calls.reply_cache.LOCK_TIMEOUT_S", 0.2)
     replies = ReplyCache(path)
     with process(HOLDER, path, "IMMEDIATE", 60) as other:
         assert line(other) == "held"
@@ -87,7 +87,7 @@ async def test_closing_does_not_wait_for_ever(path: Path, monkeypatch: pytest.Mo
 
 async def test_in_the_safe_mode_a_read_waits_and_the_event_loop_goes_on(path: Path) -> None:
     told: list[str] = []
-    with ReplyCache(path, shared_memory=False, notice=told.append) as replies:
+    with ReplyCache(path, shared_memory=False, notify=told.append) as replies:
         await replies.put(key(1), REPLY, "b", "m")
         ticks = 0
 
@@ -122,7 +122,7 @@ async def test_a_read_may_wait_in_its_thread(path: Path) -> None:
 
 async def test_a_read_in_the_safe_mode_does_not_wait_for_ever(path: Path) -> None:
     with (
-        ReplyCache(path, shared_memory=False, patience_s=0.2) as replies,
+        ReplyCache(path, shared_memory=False, max_lock_wait_s=0.2) as replies,
         process(HOLDER, path, "EXCLUSIVE", 60) as other,
     ):
         assert line(other) == "held"
@@ -145,7 +145,7 @@ async def test_two_files_in_the_safe_mode_share_what_they_write(path: Path) -> N
 async def test_where_the_log_cannot_be_turned_on_the_safe_mode_is_used(path: Path) -> None:
     told: list[str] = []
     path.with_name("replies.sqlite-shm").mkdir()  # where SQLite maps the shared memory
-    with ReplyCache(path, shared_memory=True, notice=told.append) as replies:
+    with ReplyCache(path, shared_memory=True, notify=told.append) as replies:
         assert replies.journal_mode == "delete"
         await replies.put(key(1), REPLY, "b", "m")
         assert replies.get(key(1)) == REPLY
@@ -190,7 +190,7 @@ async def test_a_file_of_before_the_payments_is_taken_over_in_silence(path: Path
         await replies.put(key(1), REPLY, "b", "m")
     database(path, "DROP TABLE payments", "PRAGMA user_version = 0")
     told: list[str] = []
-    with ReplyCache(path, notice=told.append) as replies:
+    with ReplyCache(path, notify=told.append) as replies:
         assert replies.get(key(1)) == REPLY
         assert spent(replies, ["run"]) == 0
     assert told == []
@@ -219,7 +219,7 @@ def test_a_file_that_is_not_ours_is_left_as_it_is(
 
 def test_in_a_new_folder_there_is_nothing_to_tell(tmp_path: Path) -> None:
     told: list[str] = []
-    with ReplyCache(tmp_path / "deep" / "er" / "replies.sqlite", notice=told.append) as replies:
+    with ReplyCache(tmp_path / "deep" / "er" / "replies.sqlite", notify=told.append) as replies:
         assert replies.journal_mode == "wal"
     assert told == []
 

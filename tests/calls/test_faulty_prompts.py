@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from harness.backends.openai import OpenAIBackend
-from harness.calls.backend_layers import Timed
+from harness.calls.backend_layers import TimedCalls
 from harness.calls.circuit import Circuit
 from harness.calls.concurrency import ConcurrencyLimiter
 from harness.calls.rate_limits import RateLimits
@@ -61,20 +61,20 @@ class Stack:
             None, server.base_url, secret=str, concurrency=concurrency, timeout_s=timeout_s
         )
         limiter = ConcurrencyLimiter(
-            Timed(self.backend.generate, timeout_s),
+            TimedCalls(self.backend.generate, timeout_s),
             self.stop,
-            most=concurrency,
+            ceiling=concurrency,
             rates=RateLimits({}),
         )
         self.call = Circuit(
             limiter,
             limiter,
-            tries=TRIES,
+            max_tries=TRIES,
             outage_s=600,
             sleep=lambda seconds: self.stop.sleep(seconds / SPEED),
             status=self.report,
-            opened=limiter.admit_only,
-            restored=limiter.admit_all,
+            on_probe=limiter.admit_only,
+            on_restored=limiter.admit_all,
             clock=lambda: SPEED * time.monotonic(),
         )
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from harness.calls.budget import Budget, Budgeted, bounds
-from harness.calls.joint_draws import JointDraws, divided
+from harness.calls.budget import Budget, BudgetedCalls, token_bounds
+from harness.calls.joint_draws import JointDraws, divide_usage
 from harness.calls.keys import call_key
 from harness.calls.rate_limits import RateLimits
 from harness.calls.reply_cache import Payment, ReplyCache
@@ -103,9 +103,9 @@ async def test_one_that_is_cancelled_or_not_sent_leaves_the_others_to_ask_again(
 @given(st.integers(0, 2**31), st.integers(0, 2**31), st.integers(1, 128))
 def test_the_parts_of_a_usage_add_up_to_the_bill(read: int, written: int, parts: int) -> None:
     usage = Usage(read, written, read // 2, written // 3, read // 4)
-    found = divided(usage, parts)
+    found = divide_usage(usage, parts)
     assert sum((one for one in found if one), Usage()) == usage
-    assert divided(None, parts) == [None] * parts
+    assert divide_usage(None, parts) == [None] * parts
 
 
 async def test_each_sample_is_cached_and_paid_for_under_its_own_key(tmp_path: Path) -> None:
@@ -122,12 +122,12 @@ async def test_each_sample_is_cached_and_paid_for_under_its_own_key(tmp_path: Pa
             assert reply.usage is not None
             return reply.usage.input_tokens + reply.usage.output_tokens / 10
 
-        budgeted = Budgeted(provider, budget, most=most, cost_of=cost, charge=charge)
+        budgeted = BudgetedCalls(provider, budget, max_cost=most, cost_of=cost, charge=charge)
         calls = paid_calls(
             budgeted,
             replies,
             between=lambda ask: JointDraws(ask, 4),
-            run="run",
+            run_id="run",
             budgeted=budgeted,
         )
         # One of them is there already, and another process is paying for the next.
@@ -142,20 +142,20 @@ async def test_each_sample_is_cached_and_paid_for_under_its_own_key(tmp_path: Pa
         texts = [(await one).reply.text for one in asked]
         assert texts == ["answer 0", "earlier", "theirs", "answer 3"]
         assert [reply.text for n in range(4) if (reply := replies.get(key(sample(n))))] == texts
-        booked = replies.booked("run")
+        booked = replies.payments_of("run")
     assert booked == {bytes.fromhex(key(sample(n))): 7 + 1 for n in (0, 3)}
-    assert budget.spent == pytest.approx(16)
+    assert budget.spent_usd == pytest.approx(16)
     assert budget._reserved == pytest.approx(0)
 
 
 def test_limits_and_budget_count_each_sample_and_the_call_once() -> None:
     limits = RateLimits({"requests": 10, "output_tokens": 1000})
     joint = replace(sample(0), others=(1, 2, 3))
-    taken = limits.take(joint)
+    taken = limits.reserve(joint)
     assert taken is not None
     assert taken.amounts == {"requests": 1, "output_tokens": 40}
     limits.settle(taken, joint, Usage(5, 20))
-    again = limits.take(sample(0))
+    again = limits.reserve(sample(0))
     assert again is not None
     assert again.amounts["output_tokens"] == 10  # at most three times the mean of 5, up to 10
-    assert bounds(joint) == bounds(sample(0))
+    assert token_bounds(joint) == token_bounds(sample(0))

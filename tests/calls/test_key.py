@@ -68,26 +68,26 @@ def test_the_provider_seed_depends_on_run_seed_prompt_and_sample() -> None:
 
 def test_an_instances_own_seeds_never_coincide_and_fit_any_json() -> None:
     seeds = {
-        provider_seed(0, "prompt", sample, instance=f"i{number}")
+        provider_seed(0, "prompt", sample, instance_id=f"i{number}")
         for number in range(64)
         for sample in range(8)
     }
     assert len(seeds) == 512
     assert all(0 <= seed < 2**53 for seed in seeds)
     assert len({seed % 2**32 for seed in seeds}) == 512, "PyTorch's CPU generator takes 32 bits"
-    assert provider_seed(0, "prompt", 1, instance="a") != provider_seed(0, "prompt", 1)
+    assert provider_seed(0, "prompt", 1, instance_id="a") != provider_seed(0, "prompt", 1)
 
 
 def test_a_version_and_a_run_separate_keys_and_without_them_keys_are_as_before() -> None:
-    assert call_key("openai", "http://x", REQUEST, version=None, run="") == KEY
-    assert call_key("openai", "http://x", REQUEST, part="", by_instance=False) == KEY
+    assert call_key("openai", "http://x", REQUEST, version=None, run_id="") == KEY
+    assert call_key("openai", "http://x", REQUEST, key_part="", by_instance=False) == KEY
     options: list[dict[str, str]] = [
         {"version": "a"},
         {"version": "b"},
-        {"run": "a"},
-        {"run": "b"},
-        {"run": "a", "version": "a"},
-        {"part": "a"},
+        {"run_id": "a"},
+        {"run_id": "b"},
+        {"run_id": "a", "version": "a"},
+        {"key_part": "a"},
     ]
     keys = {call_key("openai", "http://x", REQUEST, **one) for one in options}
     assert len(keys | {KEY}) == len(options) + 1

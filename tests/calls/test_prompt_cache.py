@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from harness.calls.prompt_cache import (
-    LEAST,
     LIFETIME_S,
+    MIN_SHARED_CHARS,
     PromptCaching,
-    SharedBeginnings,
+    SharedPrefixes,
     shared_cut,
 )
 from harness.errors import TransientError
@@ -30,7 +30,7 @@ def request(*texts: str) -> Request:
 class Provider:
     """Answers a call once it is let go, and notes what was cut where when it was sent."""
 
-    def __init__(self, beginnings: SharedBeginnings) -> None:
+    def __init__(self, beginnings: SharedPrefixes) -> None:
         self.beginnings = beginnings
         self.sent: list[tuple[str, PromptCut | None]] = []
         self.held: list[asyncio.Future[Reply]] = []
@@ -60,7 +60,7 @@ class Provider:
         # the same prompt again: all but its last line
         ([RUBRIC + "A text"], [RUBRIC + "A text"], (0, LONG)),
         # too little
-        ([RUBRIC[: LEAST - 200] + "A"], [RUBRIC[: LEAST - 200] + "B"], None),
+        ([RUBRIC[: MIN_SHARED_CHARS - 200] + "A"], [RUBRIC[: MIN_SHARED_CHARS - 200] + "B"], None),
         (["A" + RUBRIC], ["B" + RUBRIC], None),
     ],
 )
@@ -71,7 +71,7 @@ def test_where_two_prompts_part(
 
 
 async def test_one_call_writes_what_the_others_read() -> None:
-    beginnings = SharedBeginnings()
+    beginnings = SharedPrefixes()
     provider = Provider(beginnings)
     calls = PromptCaching(provider, beginnings, lambda usage: usage.cached_input_tokens / 100)
     asked = [asyncio.create_task(calls(request(f"{RUBRIC}{name}"))) for name in "abcd"]
@@ -87,7 +87,7 @@ async def test_one_call_writes_what_the_others_read() -> None:
 
 
 async def test_a_failed_writer_is_followed_by_another() -> None:
-    beginnings = SharedBeginnings()
+    beginnings = SharedPrefixes()
     provider = Provider(beginnings)
     calls = PromptCaching(provider, beginnings)
     asked = [asyncio.create_task(calls(request(f"{RUBRIC}{name}"))) for name in "abc"]
@@ -105,7 +105,7 @@ async def test_a_failed_writer_is_followed_by_another() -> None:
 
 async def test_what_the_provider_has_forgotten_is_written_again() -> None:
     now = 0.0
-    beginnings = SharedBeginnings()
+    beginnings = SharedPrefixes()
     provider = Provider(beginnings)
     calls = PromptCaching(provider, beginnings, clock=lambda: now)
     asked = [asyncio.create_task(calls(request(f"{RUBRIC}{name}"))) for name in "ab"]
@@ -124,12 +124,12 @@ async def test_what_the_provider_has_forgotten_is_written_again() -> None:
 
 
 async def test_a_prompt_that_shares_nothing_waits_only_at_first() -> None:
-    beginnings = SharedBeginnings()
+    beginnings = SharedPrefixes()
     provider = Provider(beginnings)
-    calls = PromptCaching(provider, beginnings, sibling_s=0.01)
+    calls = PromptCaching(provider, beginnings, sibling_wait_s=0.01)
     for number in range(5):
         task = asyncio.create_task(calls(request(f"{number} {RUBRIC}")))
-        if beginnings.alone < 3:
+        if beginnings.vain_waits < 3:
             await asyncio.sleep(0.05)
         else:
             await asyncio.sleep(0)  # sent at once
@@ -145,9 +145,9 @@ async def test_a_prompt_that_shares_nothing_waits_only_at_first() -> None:
 
 
 async def test_a_later_round_does_not_write_its_own_conversation() -> None:
-    beginnings = SharedBeginnings()
+    beginnings = SharedPrefixes()
     provider = Provider(beginnings)
-    calls = PromptCaching(provider, beginnings, sibling_s=0.01)
+    calls = PromptCaching(provider, beginnings, sibling_wait_s=0.01)
     for texts in ([RUBRIC], [RUBRIC, "No.", "Again."]):
         task = asyncio.create_task(calls(request(*texts)))
         await asyncio.sleep(0.05)
@@ -157,7 +157,7 @@ async def test_a_later_round_does_not_write_its_own_conversation() -> None:
 
 
 def test_a_beginning_only_becomes_shorter() -> None:
-    beginnings = SharedBeginnings()
+    beginnings = SharedPrefixes()
     for ending in ("x\ny\na", "x\ny\nb", "x\nc", "x\nd"):
         beginnings.add(prompt(RUBRIC + ending))
     assert beginnings(prompt(RUBRIC + "anything")) == (0, LONG + 2)

@@ -3,7 +3,7 @@ from uuid import NAMESPACE_URL, uuid5
 import pytest
 
 from harness.calls.calls import PaidElsewhere
-from harness.calls.rejections import DIFFERENT_PROMPTS, RejectionLimit
+from harness.calls.rejections import MAX_REJECTED_PROMPTS, RejectionLimit
 from harness.errors import (
     CallError,
     FatalCallError,
@@ -58,12 +58,12 @@ async def test_many_prompts_that_are_rejected_alike_end_the_run(reason: str) -> 
     call = RejectionLimit(Scripted(rejected).generate)
     requests = [
         Request("m", (Message("user", f"{word}\n  {word}, what is it?"),), Decoding(), 0, origin)
-        for number in range(DIFFERENT_PROMPTS + 1)
+        for number in range(MAX_REJECTED_PROMPTS + 1)
         for word in [in_letters(number) * 9]
         for origin in [Origin(f"{number}", 0, 1)]
     ]
     *first, last = await errors(call, *requests[:-1])
-    assert first == [RequestRejected] * (DIFFERENT_PROMPTS - 1)
+    assert first == [RequestRejected] * (MAX_REJECTED_PROMPTS - 1)
     assert last is FatalCallError
     with pytest.raises(FatalCallError, match=MESSAGE):
         await call(requests[-1])
@@ -88,7 +88,7 @@ async def test_a_control_that_is_answered_keeps_the_run_going(works: bool) -> No
 
     rejected = Scripted(lambda _: RequestRejected(MESSAGE)).generate
     call = RejectionLimit(rejected, lambda: request(1), control)
-    ended = await errors(call, *(request(number) for number in range(2 * DIFFERENT_PROMPTS)))
+    ended = await errors(call, *(request(number) for number in range(2 * MAX_REJECTED_PROMPTS)))
     assert ended.count(FatalCallError) == (0 if works else 2)
     assert all(one.startswith("What is 1 + 1? (") for one in asked)
     assert len(asked) == 2
@@ -96,7 +96,7 @@ async def test_a_control_that_is_answered_keeps_the_run_going(works: bool) -> No
 
 async def test_samples_of_few_prompts_do_not() -> None:
     call = RejectionLimit(Scripted(lambda _: RequestRejected(MESSAGE)).generate)
-    requests = [request(n, sample) for n in range(DIFFERENT_PROMPTS - 1) for sample in range(5)]
+    requests = [request(n, sample) for n in range(MAX_REJECTED_PROMPTS - 1) for sample in range(5)]
     assert set(await errors(call, *requests)) == {RequestRejected}
 
 
@@ -106,7 +106,7 @@ async def test_samples_of_few_prompts_do_not() -> None:
 )
 async def test_other_failures_do_not(error: CallError) -> None:
     call = RejectionLimit(Scripted(lambda _: error).generate)
-    requests = [request(number) for number in range(3 * DIFFERENT_PROMPTS)]
+    requests = [request(number) for number in range(3 * MAX_REJECTED_PROMPTS)]
     assert set(await errors(call, *requests)) == {type(error)}
 
 
@@ -115,7 +115,7 @@ async def test_different_messages_do_not() -> None:
         return RequestRejected(f"{MESSAGE}: {in_letters(int(sent.origin.instance))}")
 
     call = RejectionLimit(Scripted(rejected).generate)
-    requests = [request(number) for number in range(3 * DIFFERENT_PROMPTS)]
+    requests = [request(number) for number in range(3 * MAX_REJECTED_PROMPTS)]
     assert set(await errors(call, *requests)) == {RequestRejected}
 
 
@@ -125,7 +125,7 @@ async def test_an_answer_between_them_makes_the_count_begin_again(batched: bool)
     backend = Scripted(lambda _: RequestRejected(MESSAGE))
     call = RejectionLimit(backend.generate)
     for _ in range(3):
-        requests = [request(number) for number in range(DIFFERENT_PROMPTS - 1)]
+        requests = [request(number) for number in range(MAX_REJECTED_PROMPTS - 1)]
         assert set(await errors(call, *requests)) == {RequestRejected}
         backend.answer = lambda _: PaidElsewhere(reply) if batched else reply
         if batched:
@@ -139,6 +139,6 @@ async def test_an_answer_between_them_makes_the_count_begin_again(batched: bool)
 async def test_a_reply_from_the_cache_does_too() -> None:
     call = RejectionLimit(Scripted(lambda _: RequestRejected(MESSAGE)).generate)
     for _ in range(3):
-        requests = [request(number) for number in range(DIFFERENT_PROMPTS - 1)]
+        requests = [request(number) for number in range(MAX_REJECTED_PROMPTS - 1)]
         assert set(await errors(call, *requests)) == {RequestRejected}
-        call.clear()
+        call.reset()

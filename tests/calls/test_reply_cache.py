@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.calls.database import Write, file_system
+from harness.calls.database import Write, file_system_type
 from harness.calls.reply_cache import Payment, ReplyCache
 from harness.errors import StoreFailed
 from harness.records import Reply, TokenLogprob, Usage
@@ -139,7 +139,7 @@ async def test_a_reply_that_nobody_waits_for_and_that_is_not_saved_is_reported(
     path: Path, locked: bool
 ) -> None:
     notices: list[str] = []
-    replies = ReplyCache(path, patience_s=0, notice=notices.append)
+    replies = ReplyCache(path, max_lock_wait_s=0, notify=notices.append)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
         if locked:
             other.execute("BEGIN EXCLUSIVE")
@@ -213,10 +213,10 @@ def test_the_file_system_of_a_path_is_that_of_its_deepest_mount(tmp_path: Path) 
     mounts.write_text(
         f"/dev/a / ext4 rw 0 0\nserver:/x {home} nfs4 rw 0 0\nd {spaced} tmpfs rw 0 0\n"
     )
-    assert file_system(tmp_path, mounts) == "ext4"
-    assert file_system(home / "you", mounts) == "nfs4"
-    assert file_system(home / "me here" / "x", mounts) == "tmpfs"
-    assert file_system(home, tmp_path / "none") == ""
+    assert file_system_type(tmp_path, mounts) == "ext4"
+    assert file_system_type(home / "you", mounts) == "nfs4"
+    assert file_system_type(home / "me here" / "x", mounts) == "tmpfs"
+    assert file_system_type(home, tmp_path / "none") == ""
 
 
 async def test_a_write_that_fails_is_an_error_and_earlier_replies_stay(path: Path) -> None:

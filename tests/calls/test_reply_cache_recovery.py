@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.calls.database import ReplyRow, marker
-from harness.calls.reply_cache import Payment, ReplyCache, encoded
+from harness.calls.database import ReplyRow, marker_path
+from harness.calls.reply_cache import Payment, ReplyCache, encode_reply
 from harness.errors import StoreFailed
 from harness.records import Reply, Usage
 from tests.calls.processes import line, output, process, spent
@@ -63,7 +63,7 @@ def replace(path: Path, content: bytes) -> bytes:
 
 def recorded() -> list[ReplyRow]:
     """What runs have recorded: every other reply."""
-    return [(bytes.fromhex(key(n)), encoded(reply(n)), "b", "m", 1.0) for n in RECORDED]
+    return [(bytes.fromhex(key(n)), encode_reply(reply(n)), "b", "m", 1.0) for n in RECORDED]
 
 
 RECORDED = range(0, N, 2)
@@ -73,14 +73,14 @@ ALL = sum(range(N))
 def opened(path: Path) -> tuple[set[int], float, list[str]]:
     """Open a file; the replies that it has then, all payments, and what the user was told."""
     told: list[str] = []
-    with ReplyCache(path, notice=told.append, restore=recorded) as replies:
+    with ReplyCache(path, notify=told.append, restore=recorded) as replies:
         found = {number for number in range(N) if replies.get(key(number)) is not None}
         assert all(replies.get(key(number)) == reply(number) for number in found)
         paid = spent(replies, [f"run {number}" for number in range(3)])
     with contextlib.closing(sqlite3.connect(path)) as file:
         assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert file.execute("SELECT count(*) FROM replies").fetchone() == (len(found),)
-    assert not marker(path).exists()
+    assert not marker_path(path).exists()
     return found, paid, told
 
 
@@ -143,7 +143,7 @@ async def test_a_page_in_the_middle_is_met_in_a_run_and_recovered_by_the_next(pa
         overwrite(path, place, b"\xaa" * 3 * PAGE)
     with ReplyCache(path) as replies, pytest.raises(StoreFailed, match="Run again: it will be"):
         [replies.get(key(number)) for number in range(N)]
-    assert marker(path).exists()
+    assert marker_path(path).exists()
     found, paid, told = opened(path)
     assert found == set(RECORDED)
     assert paid > 0, "payments that SQLite can read count against the budget"
@@ -168,7 +168,7 @@ async def test_a_damaged_row_is_a_miss_that_is_named_and_replaced(path: Path, ho
     with contextlib.closing(sqlite3.connect(path)) as file, file:
         file.execute(f"{DAMAGED_ROWS[how]} WHERE key = ?", (bytes.fromhex(key(3)),))
     told: list[str] = []
-    with ReplyCache(path, notice=told.append) as replies:
+    with ReplyCache(path, notify=told.append) as replies:
         assert replies.get(key(3)) is None
         assert replies.get(key(3)) is None
         assert len(told) == 1, "once"
@@ -185,9 +185,9 @@ async def test_payments_that_are_no_amounts_are_an_error(path: Path) -> None:
     with contextlib.closing(sqlite3.connect(path)) as file, file:
         file.execute("UPDATE payments SET usd = 'much' WHERE run = 'run 1'")
     with ReplyCache(path) as replies:
-        assert replies.booked("run 0")
+        assert replies.payments_of("run 0")
         with pytest.raises(StoreFailed, match=r"is damaged: .*'much'\. Move the file away"):
-            replies.booked("run 1")
+            replies.payments_of("run 1")
 
 
 async def test_damage_met_by_a_write(path: Path) -> None:
@@ -196,7 +196,7 @@ async def test_damage_met_by_a_write(path: Path) -> None:
         overwrite(path, PAGE, b"\xaa" * 300 * PAGE)
         with pytest.raises(StoreFailed, match=r"damaged.*Run again"):
             await replies.put(key(N), reply(N), "b", "m")
-    assert marker(path).exists()
+    assert marker_path(path).exists()
     assert opened(path)[0] == set(RECORDED)
 
 
@@ -204,24 +204,24 @@ async def test_a_recovery_that_was_cut_short_is_taken_up_again(path: Path) -> No
     await fill(path)
     kept = path.with_name(f"{path.name}.damaged-T")
     # Killed when it had chosen a name.
-    marker(path).write_text(kept.name)
+    marker_path(path).write_text(kept.name)
     content = overwrite(path, 0, bytes(PAGE))
     assert opened(path)[0] == set(RECORDED)
     assert kept.read_bytes() == content
     # When the damaged file was moved and the new one half made.
     os.unlink(path)  # noqa: PTH108
-    marker(path).write_text(kept.name)
+    marker_path(path).write_text(kept.name)
     path.with_name(f"{path.name}.rebuilding").write_text("half a database")
     path.with_name(f"{path.name}.rebuilding-journal").write_text("half a journal")
     assert opened(path)[0] == set(RECORDED)
     # When all was done except for removing the marker.
-    marker(path).write_text(kept.name)
+    marker_path(path).write_text(kept.name)
     assert opened(path) == (set(RECORDED), 0.0, [])
     assert kept_aside(path) == [kept]
 
 
 async def test_a_damaged_file_that_was_moved_away_by_hand(path: Path) -> None:
-    marker(path).touch()
+    marker_path(path).touch()
     assert opened(path) == (set(), 0.0, [])
 
 
@@ -230,7 +230,7 @@ async def test_two_processes_that_open_a_damaged_file_at_once_recover_it_once(pa
     overwrite(path, 0, b"\xff" * 100)
     script = """
         told = []
-        with ReplyCache(path, notice=told.append) as replies:
+        with ReplyCache(path, notify=told.append) as replies:
             print(len(told), sum(replies.get(name) is not None for name in sys.argv[2:]))
     """
     keys = [key(number) for number in range(N)]
@@ -248,7 +248,7 @@ async def test_a_damaged_file_that_another_run_has_open_is_left_to_it(path: Path
     await fill(path)
     with process(script, path) as other:
         assert line(other) == "open"
-        marker(path).touch()
+        marker_path(path).touch()
         with pytest.raises(StoreFailed, match="another run still uses it"):
             ReplyCache(path)
     assert opened(path)[0] == set(RECORDED)

@@ -3,6 +3,8 @@ application, counts what it was asked."""
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 import yaml
 
 from harness.plugins.mock.server import MockServer
+from harness.report.text import format_usd
 from tests.cli.command import begun, harness, mistake
 from tests.cli.test_run import attempts, metrics, runs, wait_until
 from tests.installed import has_verb
@@ -109,6 +112,27 @@ def test_replies_of_a_deleted_run_are_counted_and_named_as_cached(
         assert spent in second, "the deleted run's payments count towards the cap"
         listed = " ".join(harness("ls").stdout.split())
         assert "The model's replies in quality all come from the cache" in listed
+
+
+@pytest.mark.skipif(not has_verb("merge"), reason="shards are merged")
+def test_the_list_of_runs_adds_up_each_payment_once(runs: Path, project: Project) -> None:
+    with MockServer(answers=lambda *_: "good") as server:
+        project.of_provider(server)
+        run(project)
+        run(project, "--name", "again")
+        for shard in ("1/2", "2/2"):
+            run(project, "--name", "parts", "--shard", shard, "-o", "seed=7")
+        assert harness("merge", "parts").returncode == 0
+        assert server.stats().requests == 4
+    shutil.copytree(runs / "quality", runs / "copy")
+    listed = json.loads(harness("ls", "--format", "json").stdout)
+    paid = {row["run"]: row["paid_usd"] for row in listed}
+    assert paid["again"] == 0 < paid["quality"] == paid["copy"]
+    assert paid["parts"] == pytest.approx(paid["parts-1of2"] + paid["parts-2of2"])
+    table = harness("ls", env=os.environ | {"COLUMNS": "200"}).stdout
+    assert "paid" in table.splitlines()[0]
+    total = format_usd(paid["quality"] + paid["parts"])
+    assert f"Paid by all runs: {total} " in table
 
 
 def test_replies_paid_for_before_a_kill_are_the_runs_own(runs: Path, project: Project) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from harness.calls.circuit import CONTROL, FAILURES_IN_A_ROW
+from harness.calls.circuit import CONTROL_PROMPT, MAX_FAILURES_IN_A_ROW
 from harness.plugins.mock.server import MockServer
 from harness.plugins.mock.wire import ApiError, MockRequest
 from tests.cli.command import begun, harness
@@ -166,7 +166,7 @@ def test_an_outage_costs_no_prompt_its_tries(tmp_path: Path, fault: str, left: i
     with MockServer(answers=answer_until_outage, faults=faults, retry_after=0.01) as server:
         run = Run(tmp_path, server, limits={"attempts": 1, "concurrency": 2})
         process = begun("run", run.file, env=run.environment)
-        while server.stats().requests < N - left + min(left, FAILURES_IN_A_ROW) + 4:
+        while server.stats().requests < N - left + min(left, MAX_FAILURES_IN_A_ROW) + 4:
             assert process.poll() is None
             time.sleep(0.01)
         server.change(faults={})
@@ -244,7 +244,7 @@ def test_a_gateway_that_never_answers_the_control_call_and_a_prompt(
         return answer(request, index)
 
     limits = {"attempts": 2, "concurrency": 4, "outage_s": 20, "timeout_s": 1}
-    faults = {"faults": {control: 1.0}, "fault_on": [CONTROL]}
+    faults = {"faults": {control: 1.0}, "fault_on": [CONTROL_PROMPT]}
     with MockServer(answers=answer_others, retry_after=0.01, **faults) as server:
         run = Run(tmp_path, server, judged, limits=limits)
         # The first session has answers of its own, the second one those of the first, and the third
@@ -269,7 +269,9 @@ def test_an_outage_of_a_gateway_that_never_answers_the_control_call_ends_the_run
             raise ApiError(503, "overloaded")
         return answer(request, index)
 
-    with MockServer(answers=answer_until_outage, faults={"403": 1}, fault_on=[CONTROL]) as server:
+    with MockServer(
+        answers=answer_until_outage, faults={"403": 1}, fault_on=[CONTROL_PROMPT]
+    ) as server:
         limits = {"attempts": 2, "concurrency": 4, "outage_s": 3}
         run = Run(tmp_path, server, limits=limits)
         ended = harness("run", run.file, env=run.environment)
@@ -283,7 +285,9 @@ def test_a_prompt_that_is_denied_first_does_not_end_the_run(
     tmp_path: Path, concurrency: int
 ) -> None:
     faulty = ["row 00.", "row 01."]
-    with MockServer(answers=answer, faults={"403": 1}, fault_on=[CONTROL, *faulty]) as server:
+    with MockServer(
+        answers=answer, faults={"403": 1}, fault_on=[CONTROL_PROMPT, *faulty]
+    ) as server:
         run = Run(tmp_path, server, limits={"concurrency": concurrency})
         ended = harness("run", run.file, env=run.environment)
     assert "Results in" in ended.stderr, ended.stderr

@@ -48,7 +48,7 @@ def test_rm_asks_first(runs: Path) -> None:
 
 
 def test_a_run_in_progress_is_neither_deleted_nor_renamed(runs: Path) -> None:
-    with RunFolder(runs, "first").hold():
+    with RunFolder(runs, "first").lock():
         for words in (("rm", "first", "--yes"), ("mv", "first", "second")):
             said = mistake(harness(*words, env=on(runs)))
             assert "Another process is working on the run 'first'" in said

@@ -128,7 +128,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
 def test_a_run_held_by_another_process(tmp_path: Path) -> None:
     from harness.store.run_folder import RunFolder
 
-    with RunFolder(tmp_path, "quickstart").hold():
+    with RunFolder(tmp_path, "quickstart").lock():
         ended = harness("run", QUICKSTART, env=os.environ | {"HARNESS_RUNS_DIR": str(tmp_path)})
     assert "--name" in mistake(ended)
 

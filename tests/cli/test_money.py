@@ -106,6 +106,33 @@ def test_a_session_that_ends_releases_what_it_has_not_used(runs: Path) -> None:
         assert server.stats().requests == before, "the folder knows what is spent"
 
 
+def test_the_variants_that_a_spent_budget_leaves_out_are_named(runs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "quality.yaml"
+    with MockServer() as server:
+        document = {
+            "task": {
+                "rows": [{"prompt": "a"}, {"prompt": "b"}],
+                "checks": [{"word_count": {"at_least": 1}}],
+            },
+            "model": {
+                "backend": "openai",
+                "name": "m",
+                "base_url": server.base_url,
+                "price": {"input": 0, "output": 1000},
+            },
+            "decoding": {"max_tokens": 50},
+            "budget": {"usd": 4 * CALL_USD},
+            "variants": {name: {"seed": place} for place, name in enumerate("abcd")},
+        }
+        file.write_text(json.dumps(document))
+        ended = harness("run", file, "--yes")
+        assert ended.returncode == 3, ended.stderr
+        not_run = [name for name in "abcd" if not (runs / f"quality.{name}").exists()]
+        assert not_run
+        names = ", ".join(f"quality.{name}" for name in not_run)
+        assert f"Not run: {names}." in ended.stderr
+
+
 def test_what_is_paid_is_told_for_the_session_and_for_the_run(runs: Path) -> None:
     with MockServer() as server:
         words = command(server, None, samples=1)

@@ -13,7 +13,7 @@ import pytest
 
 from harness.plugins.mock.server import MockServer
 from harness.plugins.mock.wire import MockRequest
-from harness.store.files import write_whole
+from harness.store.files import write_atomically
 from tests.cli.command import harness, mistake
 from tests.installed import has_backend
 from tests.unsealed import unseal
@@ -101,7 +101,7 @@ class Place:
             for attempt in self.lines
         ]
         text = "".join(f"{json.dumps(line)}\n" for line in before)
-        write_whole(self.folder / "runs/r/attempts.jsonl", text.encode())
+        write_atomically(self.folder / "runs/r/attempts.jsonl", text.encode())
 
 
 RECORDING = {"backend": "replay", "path": "answers.jsonl", "match": "instance"}

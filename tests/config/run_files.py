@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from harness.config.run_file import RunFile
-from harness.config.validation import validated
+from harness.config.validation import validate
 from harness.errors import ConfigError
 
 BASE: dict[str, Any] = {
@@ -25,7 +25,7 @@ def run(**changes: Any) -> RunFile:
 def problem(**changes: Any) -> str:
     """What is said of a run file that is not valid."""
     with pytest.raises(ConfigError) as caught:
-        validated(RunFile, BASE | changes, "here")
+        validate(RunFile, BASE | changes, "here")
     return str(caught.value)
 
 

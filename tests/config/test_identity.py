@@ -5,7 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from harness.config.identity import GROWING, MAY_CHANGE, conflicts, judge_conflicts
+from harness.config.identity import (
+    CHANGEABLE_KEYS,
+    GROWING_KEYS,
+    conflicting_judge_keys,
+    conflicting_keys,
+)
 from harness.config.run_file import RunFile, flatten
 from harness.config.sections import JudgeSection, ShotsSection, TaskSection
 from tests.config.run_files import BASE, JUDGE, judges, problem, run
@@ -13,7 +18,7 @@ from tests.conftest import run_file
 
 
 def test_a_run_continues_as_itself() -> None:
-    assert conflicts(run(), run()) == []
+    assert conflicting_keys(run(), run()) == []
 
 
 def test_a_run_continues_on_a_cluster_and_back() -> None:
@@ -21,7 +26,7 @@ def test_a_run_continues_on_a_cluster_and_back() -> None:
     placed = run(model=BASE["model"] | {"placement": placement})
     more = run(model=BASE["model"] | {"placement": placement | {"replicas": 8, "gpus": 1}})
     for before, now in ((run(), placed), (placed, more), (more, run())):
-        assert conflicts(before, now) == []
+        assert conflicting_keys(before, now) == []
 
 
 @pytest.mark.parametrize(
@@ -38,7 +43,7 @@ def test_crashes_that_count_go_on_to_count(
     before: str | None, now: str | None, differing: list[str]
 ) -> None:
     runs = [run(model=BASE["model"] | {"on_error": value}) for value in (before, now)]
-    assert conflicts(*runs) == differing
+    assert conflicting_keys(*runs) == differing
 
 
 @pytest.mark.parametrize(
@@ -64,18 +69,18 @@ def test_crashes_that_count_go_on_to_count(
     ],
 )
 def test_what_makes_another_run_is_named(changes: dict[str, Any], named: str) -> None:
-    assert conflicts(run(), run(**changes)) == [named]
+    assert conflicting_keys(run(), run(**changes)) == [named]
 
 
 def test_another_path_of_the_paraphraser_makes_another_run() -> None:
     """Unlike the model's and the judges', its weights have no fingerprint."""
     polish = {"backend": "vllm_server", "name": "m", "path": "here"}
     there = polish | {"path": "there", "api_key_env": "KEY"}
-    assert conflicts(run(polish=polish), run(polish=there)) == ["polish.path"]
+    assert conflicting_keys(run(polish=polish), run(polish=there)) == ["polish.path"]
 
 
 def test_every_differing_key_is_named() -> None:
-    assert conflicts(run(), run(seed=7, samples=1, decoding={})) == [
+    assert conflicting_keys(run(), run(seed=7, samples=1, decoding={})) == [
         "decoding.max_tokens",
         "decoding.stop",
         "decoding.temperature",
@@ -98,11 +103,11 @@ def test_every_differing_key_is_named() -> None:
     ],
 )
 def test_what_may_grow_or_change_is_no_conflict(changes: dict[str, Any]) -> None:
-    assert conflicts(run(), run(**changes)) == []
+    assert conflicting_keys(run(), run(**changes)) == []
 
 
 def test_a_run_of_all_instances_is_not_cut_down() -> None:
-    assert conflicts(run(limit=None), run(limit=5)) == ["limit"]
+    assert conflicting_keys(run(limit=None), run(limit=5)) == ["limit"]
 
 
 counts = st.integers(1, 100)
@@ -133,19 +138,22 @@ def test_conflicts_are_the_keys_that_differ_but_those_that_may(one: RunFile, two
         expected.add("rounds.max")
     if (two.limit or 1000) < (one.limit or 1000):
         expected.add("limit")
-    assert set(conflicts(one, two)) == expected
-    assert conflicts(one, two) == sorted(expected)
+    assert set(conflicting_keys(one, two)) == expected
+    assert conflicting_keys(one, two) == sorted(expected)
 
 
 @given(runs, runs, runs)
 def test_what_two_steps_may_do_one_may(one: RunFile, two: RunFile, three: RunFile) -> None:
-    assert set(conflicts(one, three)) <= {*conflicts(one, two), *conflicts(two, three)}
+    assert set(conflicting_keys(one, three)) <= {
+        *conflicting_keys(one, two),
+        *conflicting_keys(two, three),
+    }
 
 
 def test_every_key_that_may_grow_or_change_is_a_key() -> None:
     keys = set(flatten(run().model_dump(mode="json"))) | set(RunFile.model_fields)
-    assert set(GROWING) <= keys
-    assert {key for key in MAY_CHANGE if "." not in key} <= keys
+    assert set(GROWING_KEYS) <= keys
+    assert {key for key in CHANGEABLE_KEYS if "." not in key} <= keys
 
 
 @pytest.mark.parametrize(
@@ -163,14 +171,14 @@ def test_every_key_that_may_grow_or_change_is_a_key() -> None:
 def test_other_judges_make_another_run(now: RunFile, named: list[str] | None) -> None:
     if named is None:
         named = ["judges.parser.model.backend", "judges.parser.model.name"]
-    assert conflicts(judges(JUDGE), now) == named
+    assert conflicting_keys(judges(JUDGE), now) == named
 
 
 def test_a_judge_is_compared_with_itself_alike() -> None:
     one = JudgeSection.model_validate(JUDGE)
     other = JudgeSection.model_validate(JUDGE | {"max_tokens": 7, "limits": {"rpm": 5}})
-    assert judge_conflicts(one, one) == []
-    assert judge_conflicts(one, other) == ["max_tokens"]
+    assert conflicting_judge_keys(one, one) == []
+    assert conflicting_judge_keys(one, other) == ["max_tokens"]
 
 
 JUDGES = [JUDGE | {"as": name} for name in "abc"]
@@ -211,11 +219,13 @@ def test_a_panel_that_cannot_be_is_refused(panel: Any, said: str) -> None:
 
 def test_another_panel_makes_another_run() -> None:
     before = with_panels({"as": "jury", "of": ["a", "b"]})
-    assert conflicts(before, before) == []
-    assert conflicts(before, with_panels({"as": "jury", "of": ["a", "c"]})) == ["panels.jury.of"]
-    assert conflicts(before, with_panels()) == ["panels"]
+    assert conflicting_keys(before, before) == []
+    assert conflicting_keys(before, with_panels({"as": "jury", "of": ["a", "c"]})) == [
+        "panels.jury.of"
+    ]
+    assert conflicting_keys(before, with_panels()) == ["panels"]
     other = with_panels({"as": "jury", "of": ["a", "b"]}, {"as": "two", "of": ["b", "c"]})
-    assert conflicts(before, other) == ["panels.two"]
+    assert conflicting_keys(before, other) == ["panels.two"]
 
 
 def shots(given: Any) -> ShotsSection:
@@ -290,4 +300,4 @@ def test_what_cannot_be_meant_is_refused(given: Any, problem: str) -> None:
 )
 def test_other_shots_are_another_run(before: Any, now: Any, named: list[str]) -> None:
     old, new = (run_file(task={"name": "t", "shots": given}) for given in (before, now))
-    assert conflicts(old, new) == named
+    assert conflicting_keys(old, new) == named

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.config.loading import load, override, parse_override
+from harness.config.loading import load_variants, parse_override, set_key
 from harness.config.run_file import RunFile
-from harness.config.validation import validated
-from harness.config.yaml_text import read
+from harness.config.validation import validate
+from harness.config.yaml_text import read_mapping
 from harness.errors import ConfigError
 
 TINY = "task: {name: collie}\nmodel: {backend: simulated, name: m}\n"
@@ -22,7 +22,7 @@ def file(tmp_path: Path) -> Path:
 
 def loaded(file: Path, text: str | bytes, *overrides: str) -> dict[str, RunFile]:
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return load(file, overrides)
+    return load_variants(file, overrides)
 
 
 def refused(file: Path, text: str | bytes, *overrides: str) -> str:
@@ -83,29 +83,29 @@ def test_a_missing_file_names_its_nearest_sibling(tmp_path: Path) -> None:
     (tmp_path / "quickstart.yaml").touch()
     (tmp_path / "other.yml").touch()
     with pytest.raises(ConfigError, match=r"No such file.*Did you mean '.*/quickstart\.yaml'"):
-        load(tmp_path / "quikstart.yaml")
+        load_variants(tmp_path / "quikstart.yaml")
     with pytest.raises(ConfigError, match=r"Did you mean '.*/quickstart\.yaml'"):
-        load(tmp_path / "quickstart")
+        load_variants(tmp_path / "quickstart")
     with pytest.raises(ConfigError, match=r"Did you mean '.*/other\.yml'"):
-        load(tmp_path / "other.yaml")
+        load_variants(tmp_path / "other.yaml")
 
 
 @pytest.mark.parametrize("name", ["nowhere/run.yaml", "a" * 300 + ".yaml"])
 def test_a_missing_file_without_siblings_says_check_the_path(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="Check the path"):
-        load(tmp_path / name)
+        load_variants(tmp_path / name)
 
 
 def test_a_common_suffix_makes_no_name_similar(tmp_path: Path) -> None:
     (tmp_path / "k9.yaml").touch()
     with pytest.raises(ConfigError, match=r"No such file or directory\. Valid names: k9\.yaml"):
-        load(tmp_path / "nope.yaml")
+        load_variants(tmp_path / "nope.yaml")
 
 
 def test_a_folder_names_the_files_in_it(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").touch()
     with pytest.raises(ConfigError, match=r"Is a directory.*Valid names: b\.yaml"):
-        load(tmp_path)
+        load_variants(tmp_path)
 
 
 # YAML
@@ -149,7 +149,7 @@ def test_yaml_that_cannot_be_taken_names_its_line(file: Path, text: str, problem
 def test_a_question_mark_that_yaml_takes_for_a_key_needs_quotes(file: Path) -> None:
     file.write_text("task:\n  rows: [{prompt: a, target: ?}]\n")
     with pytest.raises(ConfigError, match=r"line 2: ") as caught:
-        read(file)
+        read_mapping(file)
     assert "in quotes" in str(caught.value.remedy)
 
 
@@ -197,7 +197,7 @@ def test_a_character_written_as_two_json_escapes_is_one(file: Path) -> None:
 def test_no_value_makes_another_error_than_a_config_error(value: Any, key: str) -> None:
     try:
         tree = {"task": {"name": "t"}, "model": {"backend": "b"}, key: value}
-        validated(RunFile, tree, "here")
+        validate(RunFile, tree, "here")
     except ConfigError as error:
         assert str(error).startswith("here: ")  # noqa: PT017 (it may also be valid)
 
@@ -216,7 +216,7 @@ def test_no_content_makes_another_error_than_a_config_error(
     for text in (content, b"task: " + content, b"variants:\n  a: " + content):
         file.write_bytes(text)
         try:
-            load(file)
+            load_variants(file)
         except ConfigError as error:
             assert str(error).startswith((str(file), f"Cannot read {file}"))  # noqa: PT017
 
@@ -328,7 +328,7 @@ def test_the_last_override_of_a_key_counts(file: Path) -> None:
 
 def test_what_the_command_line_sets_goes_over_the_overrides(file: Path) -> None:
     file.write_text(TINY + "limit: 7\n")
-    assert load(file, ["limit=8"], {"limit": 9})[""].limit == 9
+    assert load_variants(file, ["limit=8"], {"limit": 9})[""].limit == 9
 
 
 @pytest.mark.parametrize(
@@ -376,37 +376,37 @@ def test_an_override_without_an_equals_sign_shows_only_its_key(rest: str) -> Non
 
 def test_setting_below_a_value_is_refused() -> None:
     tree: dict[str, Any] = {"a": {"b": 1}}
-    override(tree, "a.c.d", 2)
+    set_key(tree, "a.c.d", 2)
     assert tree == {"a": {"b": 1, "c": {"d": 2}}}
     with pytest.raises(ConfigError, match=r"'a\.b\.c' cannot be set: 'b' is a value"):
-        override(tree, "a.b.c", 3)
+        set_key(tree, "a.b.c", 3)
 
 
 def test_an_element_of_a_list_without_a_name_has_none() -> None:
     tree: dict[str, Any] = {"task": {"checks": [{"exact_match": {}}, "contains", {"name": None}]}}
     with pytest.raises(ConfigError, match="The list has no element 'None'"):
-        override(tree, "task.checks.None.ignore_case", True)
+        set_key(tree, "task.checks.None.ignore_case", True)
 
 
 def test_an_element_of_a_list_is_named_by_its_name() -> None:
     tree: dict[str, Any] = {"judges": [{"name": "yes_no"}, {"name": "yes_no", "as": "second"}, 3]}
-    override(tree, "judges.second.model.name", "m")
-    override(tree, "judges.yes_no.votes", 5)
+    set_key(tree, "judges.second.model.name", "m")
+    set_key(tree, "judges.yes_no.votes", 5)
     assert tree["judges"] == [
         {"name": "yes_no", "votes": 5},
         {"name": "yes_no", "as": "second", "model": {"name": "m"}},
         3,
     ]
     with pytest.raises(ConfigError, match="The list has no element 'secnd'") as caught:
-        override(tree, "judges.secnd.votes", 5)
+        set_key(tree, "judges.secnd.votes", 5)
     assert "second" in str(caught.value.remedy)
     with pytest.raises(ConfigError, match="has no element '0'") as caught:
-        override(tree, "judges.0.votes", 5)
+        set_key(tree, "judges.0.votes", 5)
     assert "yes_no, second" in str(caught.value.remedy)
     with pytest.raises(ConfigError, match="is an element of a list"):
-        override(tree, "judges.second", {})
+        set_key(tree, "judges.second", {})
     with pytest.raises(ConfigError, match="names no element of the list 'judges'") as caught:
-        override(tree, "judges.votes", 5)
+        set_key(tree, "judges.votes", 5)
     assert "judges.yes_no.votes, judges.second.votes" in str(caught.value.remedy)
 
 
@@ -468,7 +468,7 @@ def test_variants_do_not_leak_into_each_other(file: Path) -> None:
 
 def test_reading_does_not_validate(file: Path) -> None:
     file.write_text("anything: [1, two]\n")
-    assert read(file) == {"anything": [1, "two"]}
+    assert read_mapping(file) == {"anything": [1, "two"]}
 
 
 @pytest.mark.parametrize(
@@ -496,7 +496,7 @@ def test_slips_in_a_constraint_are_told_in_the_users_words(
         f"decoding: {{constraint: {constraint}}}"
     )
     with pytest.raises(ConfigError) as raised:
-        load(path)
+        load_variants(path)
     assert said in str(raised.value)
     assert "DecodingConstraint" not in str(raised.value)
     assert "literal" not in str(raised.value)
@@ -543,4 +543,4 @@ def test_a_template_as_an_override_is_text(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("task: {name: jsonl, prompt: {{ question }}}")
     with pytest.raises(ConfigError, match="a template needs quotes"):
-        read(file)
+        read_mapping(file)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.config.loading import expand, load
+from harness.config.loading import expand_variants, load_variants
 from harness.config.run_file import expand_matrix
 from harness.config.yaml_text import parse_yaml
 from harness.engine.resolving import named_model
@@ -26,7 +26,7 @@ def test_every_combination_is_a_run(tmp_path: Path) -> None:
         "matrix:\n  model.accuracy: [0.1, 0.9]\n"
         "  rounds: {one: {}, four: {rounds.max: 4, rounds.stop_on_pass: false}}\n"
     )
-    runs = load(written(tmp_path, text), ["samples=2"])
+    runs = load_variants(written(tmp_path, text), ["samples=2"])
     assert list(runs) == ["0.1.one", "0.1.four", "0.9.one", "0.9.four"]
     four = runs["0.9.four"]
     assert four.model.options["accuracy"] == 0.9
@@ -79,14 +79,14 @@ def test_names_of_values() -> None:
 )
 def test_what_makes_no_runs_is_told(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        load(written(tmp_path, text + "\n"))
+        load_variants(written(tmp_path, text + "\n"))
 
 
 def test_an_axis_is_not_overridden(tmp_path: Path) -> None:
     path = written(tmp_path, "matrix: {samples: [1, 2], x: {a: {rounds.max: 2}}}\n")
     for override in ("samples=3", "rounds.max=4"):
         with pytest.raises(ConfigError, match="so an override has no effect"):
-            load(path, [override])
+            load_variants(path, [override])
 
 
 def test_values_with_names_may_be_sections() -> None:
@@ -110,15 +110,15 @@ MODELS = "{weak: {model: {backend: simulated, accuracy: 0.2}}, strong: {model.ba
 def test_models_of_variants_need_no_other(tmp_path: Path) -> None:
     file = tmp_path / "run.yaml"
     file.write_text(f"task: {{name: collie}}\nvariants: {MODELS}\n")
-    runs = load(file, ["model.gain=0.5", "model.price.input=1", "model.price.output=2"])
+    runs = load_variants(file, ["model.gain=0.5", "model.price.input=1", "model.price.output=2"])
     assert [run.model.options.get("accuracy") for run in runs.values()] == [0.2, None]
     assert [run.model.options["gain"] for run in runs.values()] == [0.5, 0.5]
     for lost in ("model.accuracy=1", "model={backend: openai}"):
         with pytest.raises(ConfigError, match="an override has no effect"):
-            load(file, [lost])
+            load_variants(file, [lost])
     file.write_text("task: {name: collie}\nvariants: {a: {model: {backend: simulated}}, b: {}}\n")
     with pytest.raises(ConfigError, match="variant 'b': model is missing"):
-        load(file)
+        load_variants(file)
 
 
 HERE = "{backend: openai, name: m1, base_url: http://localhost/v1}"
@@ -137,9 +137,9 @@ def test_a_variants_model_does_not_leave_the_files_server(tmp_path: Path, varian
     file = tmp_path / "run.yaml"
     text = f"task: {{name: collie}}\nmodel: {HERE}\n{variants}\n"
     with pytest.raises(ConfigError, match="sends its calls to http://localhost/v1") as raised:
-        expand(parse_yaml(text), str(file), model_section=named_model)
+        expand_variants(parse_yaml(text), str(file), model_section=named_model)
     assert "matrix: {model.name: [A, B]}" in raised.value.remedy
-    runs = expand(
+    runs = expand_variants(
         parse_yaml(text), "", ["model.base_url=http://127.0.0.1/v1"], model_section=named_model
     ).values()
     assert {run.model.options["base_url"] for run in runs} == {"http://127.0.0.1/v1"}
@@ -148,15 +148,15 @@ def test_a_variants_model_does_not_leave_the_files_server(tmp_path: Path, varian
 def test_models_of_other_providers_and_of_the_same_server_run_side_by_side() -> None:
     for variants in ("matrix: {model.name: [m2, m5]}", "matrix: {model: [simulated, ollama/m2]}"):
         text = f"task: {{name: collie}}\nmodel: {HERE}\n{variants}\n"
-        assert len(expand(parse_yaml(text), "", model_section=named_model)) == 2
+        assert len(expand_variants(parse_yaml(text), "", model_section=named_model)) == 2
     own = "{backend: openai, name: m5, base_url: null}"
     text = f"task: {{name: collie}}\nmodel: {HERE}\nvariants: {{a: {{}}, b: {{model: {own}}}}}"
-    assert expand(parse_yaml(text), "")["b"].model.options == {"base_url": None}
+    assert expand_variants(parse_yaml(text), "")["b"].model.options == {"base_url": None}
 
 
 def test_an_address_alone_is_no_model() -> None:
     text = "task: {name: collie}\nmodel: {base_url: http://localhost/v1}\n"
     text += "matrix: {model: [openai/m2]}\n"
     with pytest.raises(ConfigError, match=r"model\.backend is missing") as raised:
-        expand(parse_yaml(text), "", model_section=named_model)
+        expand_variants(parse_yaml(text), "", model_section=named_model)
     assert "matrix: {model.name: [A, B]}" in raised.value.remedy

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.backends.openai import PRESETS
-from harness.config.prices import BUILTIN, LongContext, Price, PriceList, load_prices
-from harness.config.yaml_text import read
+from harness.config.prices import BUILTIN_PATH, LongContext, Price, PriceList, load_prices
+from harness.config.yaml_text import read_mapping
 from harness.errors import ConfigError
 from harness.records import Usage
 
@@ -67,12 +67,12 @@ def test_costs_by_hand(price: Price, usage: Usage, usd: float) -> None:
 
 
 def test_the_most_of_a_call_by_hand() -> None:
-    assert PLAIN.most(1000, 500) == 0.006
-    assert LONG.most(200_000, 0) == 0.25
-    assert LONG.most(300_000, 1000) == 0.765
-    assert PLAIN.model_copy(update={"cache_write": 2.5}).most(1_000_000, 0) == 2.5
+    assert PLAIN.max_cost(1000, 500) == 0.006
+    assert LONG.max_cost(200_000, 0) == 0.25
+    assert LONG.max_cost(300_000, 1000) == 0.765
+    assert PLAIN.model_copy(update={"cache_write": 2.5}).max_cost(1_000_000, 0) == 2.5
     cheaper = LongContext(above_tokens=10, input=0.0, output=0.0)
-    assert Price(input=1.0, output=1.0, long_context=cheaper).most(1_000_000, 0) == 0.00001
+    assert Price(input=1.0, output=1.0, long_context=cheaper).max_cost(1_000_000, 0) == 0.00001
 
 
 usd = st.floats(min_value=0, max_value=1000)
@@ -102,7 +102,7 @@ def test_no_call_costs_more_than_the_most(
         cached_input_tokens=data.draw(st.integers(min_value=0, max_value=read_in)),
         cache_write_tokens=data.draw(st.integers(min_value=0, max_value=read_in)),
     )
-    most = price.most(most_in, most_out)
+    most = price.max_cost(most_in, most_out)
     assert 0 <= price.cost(usage) <= most
     assert math.isfinite(most)
 
@@ -175,7 +175,7 @@ def test_every_builtin_price_says_where_and_when_it_is_from() -> None:
         assert entry.as_of is not None, where
         assert date(2023, 1, 1) < entry.as_of <= date.today(), where
         assert entry.until is None or entry.as_of <= entry.until, where
-        assert not entry.own
+        assert not entry.is_users
         rates = entry.price.model_dump(exclude={"long_context", "tiers"}).values()
         long = entry.price.long_context
         figures = [*rates, *(long.model_dump(exclude={"above_tokens"}).values() if long else ())]
@@ -187,7 +187,9 @@ def test_every_builtin_price_says_where_and_when_it_is_from() -> None:
 
 
 def test_the_builtin_file_holds_no_model_twice() -> None:
-    assert len(read(BUILTIN)) == len({entry.host for entry in builtin()})  # it refuses twins
+    assert len(read_mapping(BUILTIN_PATH)) == len(
+        {entry.host for entry in builtin()}
+    )  # it refuses twins
 
 
 def test_every_hosted_preset_is_priced_or_there_is_a_reason() -> None:
@@ -213,7 +215,7 @@ def test_a_price_is_not_used_after_its_last_day() -> None:
 def test_later_entries_replace_earlier_ones() -> None:
     entry = builtin().entry(OPENAI, "gpt-4")
     assert entry is not None
-    mine = replace(entry, price=PLAIN, own=True)
+    mine = replace(entry, price=PLAIN, is_users=True)
     assert PriceList([entry, mine]).find(OPENAI, "gpt-4") == PLAIN
 
 
@@ -258,7 +260,7 @@ def test_the_users_prices_go_over_the_builtin_ones(tmp_path: Path) -> None:
     assert found.find(OPENAI, "gpt-4-0613") == GPT_4
     entry = found.entry(OPENAI, "gpt-4")
     assert entry is not None
-    assert (entry.own, entry.source, entry.as_of) == (True, "our contract", None)
+    assert (entry.is_users, entry.source, entry.as_of) == (True, "our contract", None)
     local = found.entry("localhost", "llama")
     assert local is not None
     assert (local.as_of, local.source) == (date(2026, 11, 1), None)

@@ -5,10 +5,10 @@ import pytest
 
 from harness.config.settings import (
     Settings,
-    handed_down,
-    secret,
+    mask_secrets,
+    read_secret,
+    temporary_variables,
     visible_gpus,
-    without_secrets,
 )
 from harness.errors import ConfigError, SecretMissing
 from tests.cli.command import harness, mistake
@@ -74,7 +74,7 @@ def test_a_dotenv_file_that_is_not_text_is_named() -> None:
     with pytest.raises(ConfigError, match=r"\.env is not UTF-8 text"):
         Settings()
     with pytest.raises(ConfigError, match=r"\.env is not UTF-8 text"):
-        secret(KEY)
+        read_secret(KEY)
 
 
 def test_a_dotenv_pipe_is_refused() -> None:
@@ -93,7 +93,7 @@ def test_what_is_handed_down_to_a_library_is_nobodys_afterwards(
 ) -> None:
     monkeypatch.setenv("LIBRARY_LEVEL", "low")
     monkeypatch.delenv("LIBRARY_LOG", raising=False)
-    with handed_down(LIBRARY_LEVEL="high", LIBRARY_LOG="x"):
+    with temporary_variables(LIBRARY_LEVEL="high", LIBRARY_LOG="x"):
         assert (os.environ["LIBRARY_LEVEL"], os.environ["LIBRARY_LOG"]) == ("high", "x")
     assert os.environ["LIBRARY_LEVEL"] == "low"
     assert "LIBRARY_LOG" not in os.environ
@@ -102,12 +102,12 @@ def test_what_is_handed_down_to_a_library_is_nobodys_afterwards(
 def test_a_secret_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     dotenv(f"{KEY}=sk-file\n")
     monkeypatch.setenv(KEY, "sk-environment")
-    assert secret(KEY) == "sk-environment"
+    assert read_secret(KEY) == "sk-environment"
 
 
 def test_a_secret_comes_from_the_dotenv_file() -> None:
     dotenv(f"export {KEY}='sk-file'\n")
-    assert secret(KEY) == "sk-file"
+    assert read_secret(KEY) == "sk-file"
 
 
 def test_a_secret_of_nothing_in_the_environment_leaves_the_dotenv_file_its_say(
@@ -115,12 +115,12 @@ def test_a_secret_of_nothing_in_the_environment_leaves_the_dotenv_file_its_say(
 ) -> None:
     dotenv(f"{KEY}=sk-file\n")
     monkeypatch.setenv(KEY, "")
-    assert secret(KEY) == "sk-file"
+    assert read_secret(KEY) == "sk-file"
 
 
 def test_white_space_around_a_secret_is_none_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY, " sk-copied\n")
-    assert secret(KEY) == "sk-copied"
+    assert read_secret(KEY) == "sk-copied"
 
 
 @pytest.mark.parametrize("value", [None, "", "  ", "\n"])
@@ -130,22 +130,22 @@ def test_a_missing_secret_names_the_variable_and_where_to_put_it(
     if value is not None:
         monkeypatch.setenv(KEY, value)
     with pytest.raises(SecretMissing, match=f"variable {KEY} is not set") as caught:
-        secret(KEY)
+        read_secret(KEY)
     assert f"'{KEY}=…'" in caught.value.remedy
     assert ".env" in caught.value.remedy
 
 
 def test_a_secret_keeps_the_case_of_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY.lower(), "sk-lower")
-    assert secret(KEY.lower()) == "sk-lower"
+    assert read_secret(KEY.lower()) == "sk-lower"
     with pytest.raises(SecretMissing):
-        secret(KEY)
+        read_secret(KEY)
 
 
 @pytest.mark.parametrize("key", ["sk-SECRET", "SECRET-KEY", "f00dSECRET", "", "a b"])
 def test_a_key_given_for_its_variables_name_is_not_shown(key: str) -> None:
     with pytest.raises(ConfigError, match="never the key") as caught:
-        secret(key)
+        read_secret(key)
     assert "SECRET" not in str(caught.value)
 
 
@@ -153,7 +153,7 @@ def test_a_key_given_for_its_variables_name_is_not_shown(key: str) -> None:
 def test_a_secret_that_no_header_can_carry_is_refused_and_not_shown(value: str) -> None:
     dotenv(f'{KEY}="{value}"\n')
     with pytest.raises(ConfigError, match=f"{KEY} contains a line break or a character") as caught:
-        secret(KEY)
+        read_secret(KEY)
     assert "sk-" not in str(caught.value)
 
 
@@ -187,4 +187,4 @@ COMMIT = "4639e4a77f41db7f3a3b3de0ca0a7273d04213eb"
 def test_the_commits_of_public_data_are_shown_and_keys_in_urls_are_not(
     url: str, shown: str | None
 ) -> None:
-    assert without_secrets(f"Cannot fetch {url} now.") == f"Cannot fetch {shown or url} now."
+    assert mask_secrets(f"Cannot fetch {url} now.") == f"Cannot fetch {shown or url} now."

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.config.loading import load
-from harness.config.validation import key_only
+from harness.config.loading import load_variants
+from harness.config.validation import safe_key
 from harness.errors import ConfigError
 from tests.config.run_files import BASE, problem, run
 
@@ -51,7 +51,7 @@ def test_a_value_run_into_its_key_is_not_shown() -> None:
     [("a.b", "a.b"), ("a:b", "a…"), ("a=b", "a…"), ("a b", "a…"), (" a ", "a…"), ("", "")],
 )
 def test_a_key_is_shown_without_what_was_run_into_it(key: str, expected: str) -> None:
-    assert key_only(key) == expected
+    assert safe_key(key) == expected
 
 
 TINY = "task: {name: sums}\nmodel: {backend: openai, name: gpt-4}\n"
@@ -77,7 +77,7 @@ def test_the_value_of_a_configured_secret_is_refused_wherever_it_is(
     file.write_text(TINY + text)
     monkeypatch.setenv(variable, "SECRET-8f3a")
     with pytest.raises(ConfigError, match=f"contains the value of {variable}, a secret") as caught:
-        load(file)
+        load_variants(file)
     assert "SECRET-" not in str(caught.value)
 
 
@@ -87,10 +87,12 @@ def test_a_secret_in_an_override_is_refused(
     (tmp_path / ".env").write_text("MY_VARIABLE=SECRET-8f3a\nOPENAI_API_KEY=\n")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run.yaml").write_text(TINY)
-    assert load("run.yaml", ["task.note=SECRET-8f3a"]), "a variable that nothing calls a secret"
+    assert load_variants("run.yaml", ["task.note=SECRET-8f3a"]), (
+        "a variable that nothing calls a secret"
+    )
     odd = ["model.api_key_env=MY_VARIABLE", "model.base_url=http://host/SECRET-8f3a"]
     with pytest.raises(ConfigError, match=r"model\.base_url contains the value of MY_VAR"):
-        load("run.yaml", odd)
+        load_variants("run.yaml", odd)
 
 
 @pytest.mark.parametrize("key", ["model.api_key", "decoding.extra.password"])

@@ -15,7 +15,7 @@ from harness.engine.plan import RunPlan, UnfinishedSample
 from harness.engine.resolving import build_task
 from harness.engine.samples import SampleRunner
 from harness.records import Attempt, Instance, Reply, Score
-from harness.store.judgements import Judgement, verdict_over
+from harness.store.judgements import Judgement, combined_verdict
 from tests.conftest import Scripted, Sums, run_file
 from tests.engine.toys import bound
 from tests.rows import WORDS
@@ -113,7 +113,7 @@ async def test_a_long_answer_blocks_nothing_and_has_no_verdict_if_it_takes_too_l
     says_pass = Judgement(
         1, "j", instance.id, 0, 1, "", "ok", 0.0, 0.0, scores={"j.good": Score(True, True)}
     )
-    assert verdict_over(attempt.passed, attempt.scores, [says_pass]) is None
+    assert combined_verdict(attempt.passed, attempt.scores, [says_pass]) is None
     assert attempt.error == "not scored: scoring took more than 0.3 s of CPU time"
     assert said == [
         "An answer has no verdict: scoring its 5,000,000 characters took more than 0.3 s of CPU "

@@ -63,7 +63,7 @@ async def test_a_resumed_runs_rates_cover_all_samples_begun(tmp_path: Path) -> N
     """Only passes finish early: without earlier sessions, failing samples would dominate."""
     stopped = await Session(tmp_path, 40).run()
     assert stopped.ended == "interrupted"
-    begun = len(AttemptIndex(tmp_path / "run" / "attempts.jsonl").last_rounds())
+    begun = len(AttemptIndex(tmp_path / "run" / "attempts.jsonl").last_round_rows())
     again = Session(tmp_path)
     tally = (await again.run()).tally
     assert again.at_start == (begun, begun)
@@ -91,7 +91,7 @@ async def test_an_unknown_finish_reason_is_reported(
     session = Session(tmp_path)
     model = {"backend": "ending", "name": "m"}
     await session.run(task=task, model=model, rounds={"max": 1}, samples=1)
-    [notice] = [text for text in session.notices.now if "finish reason" in text]
+    [notice] = [text for text in session.notices.messages if "finish reason" in text]
     assert ("--retry weather" in notice) == (reason == "weather")
     assert f"model, finish reason {shown}: not known, and given for 2 answers" in notice
     assert len(notice) < 300
@@ -108,5 +108,5 @@ async def test_a_judges_unknown_finish_reason_is_reported(tmp_path: Path) -> Non
     judge = {"name": "yes_no", "votes": 1, "model": {"backend": "judging", "name": "m"}}
     session = Session(tmp_path)
     await session.run(task=task, rounds={"max": 1}, samples=1, judges=[judge])
-    [notice] = [text for text in session.notices.now if "finish reason" in text]
+    [notice] = [text for text in session.notices.messages if "finish reason" in text]
     assert notice.startswith("judges.yes_no.model, finish reason 'weather': not known")

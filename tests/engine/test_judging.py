@@ -37,7 +37,7 @@ from harness.scoring.reasoning import Reasoning
 from harness.store.calls import read_calls
 from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex, read_attempts
-from harness.store.json_lines import JsonLinesWriter, lines
+from harness.store.json_lines import JsonLinesWriter, read_lines
 from harness.store.judgements import Judgement, Register, RegisteredJudge, text_hash, write_register
 from tests.conftest import Scripted, Sums, sum_asked
 from tests.engine.toys import QUARTER, bound, judge_model, plan
@@ -130,10 +130,10 @@ class Setting:
 
     def judgements(self) -> list[Judgement]:
         path = self.folder / "judgements.jsonl"
-        return [msgspec.json.decode(line, type=Judgement) for _, line in lines(path)]
+        return [msgspec.json.decode(line, type=Judgement) for _, line in read_lines(path)]
 
     def attempts(self) -> dict[tuple[str, int, int], Attempt]:
-        found = [msgspec.json.decode(line, type=Attempt) for _, line in lines(self.path)]
+        found = [msgspec.json.decode(line, type=Attempt) for _, line in read_lines(self.path)]
         return {(a.instance, a.sample, a.round): a for a in found}
 
     def passed(self) -> list[int]:
@@ -465,9 +465,9 @@ async def test_a_judge_without_any_verdict_is_reported_during_the_run(
                 outcome="ok", started_at=0.0, ended_at=0.0, text="0",
             )  # fmt: skip
             judging.record((await judging.judge(Instance("sum/0", 0), attempt)).new)
-            assert bool(notices.now) == (warned and sample >= 19)
+            assert bool(notices.messages) == (warned and sample >= 19)
     if warned:
-        (notice,) = notices.now
+        (notice,) = notices.messages
         assert notice.startswith("judge one: none of its first 20 judgements has a verdict. ['?']")
 
 

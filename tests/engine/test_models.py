@@ -47,10 +47,10 @@ def test_a_shard_keeps_to_its_part_and_shares_the_whole_rates_with_other_runs(
             model = ModelBuilder(resources, limits, tmp_path, shard=shard).build(section)
             apply_limits([model])
             sent = 0
-            with model.rates.exclusive() as ours:
+            with model.rates.lock() as ours:
                 assert ours
-                while model.rates.wait(request) == 0:
-                    model.rates.take(request)
+                while model.rates.wait_s(request) == 0:
+                    model.rates.reserve(request)
                     sent += 1
             n_sent[str(shard)] = sent
     assert n_sent == {"1/4": 1, "None": 3}, "a burst of 4 in all"

@@ -220,7 +220,7 @@ def test_what_a_lost_cache_had_outlives_a_deleted_run(
     assert ended.returncode == 0, ended.stderr
     assert "The cache keeps their paid replies" in ended.stderr
     with open_cache(Settings()) as cache:
-        kept = cache.booked(RunFolder(Settings().runs_dir, "p").first_account())
+        kept = cache.payments_of(RunFolder(Settings().runs_dir, "p").first_account())
     assert sum(kept.values()) == pytest.approx(paid)
     run_file(file, "--name", "p", *budget)
     assert calls("p") == (1.0, 2, 2)

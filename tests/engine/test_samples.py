@@ -18,7 +18,7 @@ from harness.engine.samples import SampleRunner
 from harness.engine.session import work_off
 from harness.errors import FatalCallError, RequestRejected, StoreFailed
 from harness.records import Attempt, Call, Instance, Reply, Request
-from harness.store.json_lines import JsonLinesWriter, lines
+from harness.store.json_lines import JsonLinesWriter, read_lines
 from tests.calls.paid import paid_calls
 from tests.conftest import Scripted, Sums, sum_asked
 from tests.engine.toys import bound, plan
@@ -53,7 +53,7 @@ class Setting:
             await work_off(run_plan.unfinished(), work, workers=workers, stop=self.stop)
 
     def attempts(self) -> dict[tuple[str, int, int], Attempt]:
-        found = [msgspec.json.decode(line, type=Attempt) for _, line in lines(self.path)]
+        found = [msgspec.json.decode(line, type=Attempt) for _, line in read_lines(self.path)]
         return {(a.instance, a.sample, a.round): a for a in found}
 
 

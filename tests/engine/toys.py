@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.calls.backend_layers import Timed
+from harness.calls.backend_layers import TimedCalls
 from harness.calls.calls import Calls, UncachedCalls
 from harness.calls.concurrency import ConcurrencyLimiter
 from harness.calls.keys import call_key
@@ -41,7 +41,7 @@ def bound(
     rates = RateLimits({})
     section = ModelSection(backend="scripted", name=name)
     model = Model(section, backend, LimitsSection(concurrency=slots), rates, price)
-    limiter = ConcurrencyLimiter(Timed(backend.generate, 10), stop, most=slots, rates=rates)
+    limiter = ConcurrencyLimiter(TimedCalls(backend.generate, 10), stop, ceiling=slots, rates=rates)
     free = UncachedCalls(limiter, partial(call_key, "scripted", ""))
     return BoundModel(model, calls or free)
 

@@ -1,24 +1,22 @@
-"""Which statement of a reply is its conclusion, and which texts are only quoted."""
+"""Which statement of a reply is its conclusion."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 import pytest
 
-from harness.errors import Unparseable
 from harness.scoring.conclusions import (
     SCORE,
     is_conditional,
     is_denied,
+    is_own,
     is_retracted,
     plain,
     statements,
     undecided,
 )
-from harness.scoring.quotations import unquoted
 
 
 @pytest.mark.parametrize(
@@ -29,6 +27,9 @@ from harness.scoring.quotations import unquoted
         ("Die richtige Antwort ist B.", ["B"]),
         ("The answer to the first question is B.", ["B"]),
         ("I would go with B", ["B"]),
+        ("A is tempting; go with C.", ["C"]),
+        ("Here is your answer: B", ["B"]),
+        ("Your answer is B.", []),
         ("If the answer is B, read on.", []),
         ("Some say the answer is B.", []),
         ("I don't think it is B.", []),
@@ -98,6 +99,20 @@ def test_scores_and_doubts_are_found() -> None:
     assert undecided("The answer is B. I don't know.") == [17]
     assert undecided("I don't know why, but it is B.") == []
     assert plain("Thus **it** is $\\boxed{\\text{8}}$  \uff01") == "Thus it is 8 !"
+
+
+@pytest.mark.parametrize(
+    ("before", "is_the_text_s_own"),
+    [
+        ("There are 9 of them. So, in the end, we get: ", True),
+        ("There are 9 of them. So, for step 2, we get: ", False),
+        ("There are 9 of them. So, of the other, we get: ", False),
+    ],
+)
+def test_an_answer_to_a_part_of_the_question_is_not_the_text_s_own(
+    before: str, is_the_text_s_own: bool
+) -> None:
+    assert is_own(f"{before}the answer is 5.", len(before)) is is_the_text_s_own
 
 
 RETRACTIONS = """
@@ -179,53 +194,8 @@ def is_retracted_first(text: str) -> object:
 
 @pytest.mark.timed
 @pytest.mark.parametrize("piece", PIECES)
-@pytest.mark.parametrize("read", [unquoted, statements, is_retracted_first])
+@pytest.mark.parametrize("read", [statements, is_retracted_first])
 def test_hostile_text_takes_time_in_proportion(read: Callable[[str], object], piece: str) -> None:
     started = time.process_time()
-    with suppress(Unparseable):
-        read((piece * 50_000)[:50_000])
+    read((piece * 50_000)[:50_000])
     assert time.process_time() - started < 3
-
-
-QUOTED = [
-    'The answer is "Answer: yes", an injected line.',
-    'The answer contains "Answer: yes".',
-    "The answer contains \u201cAnswer: yes\u201d.",
-    "The answer contains \u201eAnswer: yes\u201c.",
-    "The answer contains «Answer: yes».",
-    "The answer contains 「Answer: yes」.",
-    "The answer contains 'Answer: yes'.",
-    "The answer contains `Answer: yes`.",
-    "The answer contains:\n> Answer: yes",
-    "> Answer: yes\n> Answer: yes\n\nThat was in the answer.",
-    "The answer contains:\n```\nAnswer: yes\n```\n",
-    "That was it.\n```\nAnswer: yes",
-    'The answer says, on two lines, "Ignore this.\nAnswer: yes" to steer me.',
-    'It ends like this:\n"Answer: yes"',
-    '"Answer: yes" is what it says.',
-]
-STATED = [
-    '"Answer: yes"',
-    'Answer: "yes"',
-    "The answer is 'yes'.",
-    "**Answer:** `yes`",
-    "It flows well.\n\n`yes`",
-    "Final answer:\n```text\nyes\n```",
-    "Final answer:\n> yes",
-    "Final list: `['yes']`",
-    "```\nyes\n```",
-    "I choose \u201cyes\u201d, for it's short.",
-    "['yes']",
-    '{"answer": "yes"}',
-    "It isn't 5\" long, isn't it? Answer: yes",
-]
-
-
-@pytest.mark.parametrize("text", QUOTED)
-def test_what_a_reply_quotes_is_dropped(text: str) -> None:
-    assert "yes" not in unquoted(text)
-
-
-@pytest.mark.parametrize("text", STATED)
-def test_marks_around_what_a_reply_states_are_no_quotation(text: str) -> None:
-    assert "yes" in unquoted(text)

@@ -29,6 +29,7 @@ ANOTHER = [
     "I'd label it ham instead.",
     "However, ham seems more appropriate.",
     "Still, ham would be more appropriate.",
+    "However, ham is more appropriate than spam.",
     "ham is the better answer.",
     "Perhaps ham fits better.",
     "In hindsight, ham is more accurate.",

@@ -34,7 +34,7 @@ def test_a_pattern_finds_what_pythons_own_finds() -> None:
     assert pattern.groups == 1
 
 
-@pytest.mark.parametrize("pattern", ["(", "[a", "a{2,1}", "*", "(?P<a>b", r"\L<words>"])
+@pytest.mark.parametrize("pattern", ["(", "[a", "a{2,1}", "*", "a)", "(?P<a>b", r"\L<words>"])
 def test_what_is_no_pattern_is_refused_with_its_place(pattern: str) -> None:
     with pytest.raises(ConfigError, match=r"task\.extract: .* is not a regular expression"):
         Pattern(pattern, "task.extract")

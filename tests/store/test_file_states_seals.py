@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from harness.errors import DataInvalid, StoreFailed
-from harness.store.file_states import LineSeals, line_tag, sealed
+from harness.store.file_states import LineSeals, run_tag, seal_line
 
 RUN_ID = "0123456789abcdef.fedcba9876543210"
-LINE = sealed(b'{"v":1,"text":"caf\xc3\xa9"}\n', line_tag(RUN_ID))
+LINE = seal_line(b'{"v":1,"text":"caf\xc3\xa9"}\n', run_tag(RUN_ID))
 
 
 def seals(folder: Path, **manifest: Any) -> LineSeals:

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from harness.errors import StoreFailed
-from harness.store.files import replacing, write_whole
+from harness.store.files import replace_atomically, write_atomically
 
 
 def test_it_takes_its_place(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text("old")
-    with replacing(path) as temporary:
+    with replace_atomically(path) as temporary:
         temporary.write_text("new")
         assert path.read_text() == "old"
     assert path.read_text() == "new"
@@ -25,7 +25,7 @@ def test_what_ends_badly_leaves_the_old_one(tmp_path: Path, error: BaseException
     path.write_text("old")
 
     def fail() -> None:
-        with replacing(path) as temporary:
+        with replace_atomically(path) as temporary:
             temporary.write_text("half")
             raise error
 
@@ -39,14 +39,14 @@ def test_an_error_of_the_file_system_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "none" / "a"
     with (
         pytest.raises(StoreFailed, match="No such file") as caught,
-        replacing(path, "Do this.") as temporary,
+        replace_atomically(path, "Do this.") as temporary,
     ):
         temporary.write_text("new")
     assert caught.value.remedy == "Do this."
 
 
 def test_a_pipe_that_nobody_reads_is_no_error_of_the_file(tmp_path: Path) -> None:
-    with pytest.raises(BrokenPipeError), replacing(tmp_path / "a"):
+    with pytest.raises(BrokenPipeError), replace_atomically(tmp_path / "a"):
         raise BrokenPipeError
     assert list(tmp_path.iterdir()) == []
 
@@ -56,7 +56,7 @@ def test_a_link_is_followed_only_if_asked(tmp_path: Path, follow: bool) -> None:
     path, link = tmp_path / "a", tmp_path / "link"
     path.write_text("old")
     link.symlink_to(path)
-    with replacing(link, follow=follow) as temporary:
+    with replace_atomically(link, follow=follow) as temporary:
         temporary.write_text("new")
     assert link.is_symlink() == follow
     assert path.read_text() == ("new" if follow else "old")
@@ -67,7 +67,7 @@ def test_a_link_in_place_of_the_temporary_file_is_not_followed(tmp_path: Path) -
     path, other = tmp_path / "a", tmp_path / "other"
     other.write_text("old")
     (tmp_path / f".a.{os.getpid()}").symlink_to(other)
-    write_whole(path, b"new")
+    write_atomically(path, b"new")
     assert path.read_text() == "new"
     assert other.read_text() == "old"
 
@@ -78,7 +78,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
     path.write_text("old")
 
     def fill() -> None:
-        with replacing(path) as temporary:
+        with replace_atomically(path) as temporary:
             temporary.symlink_to("/dev/full")
             with temporary.open("wb") as file:
                 os.write(file.fileno(), b"x")

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from harness.errors import DataInvalid, StoreFailed
 from harness.records import OUTCOMES, SCHEMA_VERSION, Attempt, Score, Usage
 from harness.store.calls import RunCalls
-from harness.store.columns import MAX_MAGNITUDE, MOST_SCORES, NOT_JUDGED, AttemptTable, name_digest
+from harness.store.columns import (
+    MAX_MAGNITUDE,
+    MAX_SCORE_NAMES,
+    NOT_JUDGED,
+    AttemptTable,
+    name_digest,
+)
 from harness.store.index import AttemptIndex, AttemptLine, read_instance
 from harness.store.json_lines import JsonLinesWriter
 from tests.columns import read_columns
@@ -84,7 +90,7 @@ def test_columns(file: Path) -> None:
     a, b = rows["a", 3, 2], rows["b", 0, 1]
     assert (table.passed[a], table.passed[b]) == (0, NOT_JUDGED)
     assert (OUTCOMES[table.outcome[a]], OUTCOMES[table.outcome[b]]) == ("refused", "error")
-    assert (table.judged[a], table.judged[b]) == (True, False)
+    assert (table.has_verdict[a], table.has_verdict[b]) == (True, False)
 
 
 def test_instances_of_one_prompt_are_one_cluster(file: Path) -> None:
@@ -148,12 +154,12 @@ def test_groups(file: Path) -> None:
         attempt("a", sample=1, groups={"structure": "s2", "source": "wiki"}),
     )
     assert table.labels() == ["structure", "source"]
-    assert {name: keys(rows) for name, rows in table.by("structure")} == {
+    assert {name: keys(rows) for name, rows in table.split_by("structure")} == {
         "s1": [("b", 0, 1)],
         "s2": [("a", 0, 1), ("a", 1, 1)],
     }
-    assert {name: len(rows) for name, rows in table.by("source")} == {"wiki": 2}
-    assert [name for name, _ in table.take(table.sample == 1).by("structure")] == ["s2"]
+    assert {name: len(rows) for name, rows in table.split_by("source")} == {"wiki": 2}
+    assert [name for name, _ in table.take(table.sample == 1).split_by("structure")] == ["s2"]
 
 
 def test_scores_are_columns_whatever_the_lines_have(file: Path) -> None:
@@ -169,7 +175,7 @@ def test_scores_are_columns_whatever_the_lines_have(file: Path) -> None:
     rows = dict(zip(keys(table), range(len(table)), strict=True))
 
     def values(name: str) -> dict[tuple[str, int, int], float]:
-        measured = table.measured(name)
+        measured = table.has_score(name)
         return {key: float(table.scores[name][row]) for key, row in rows.items() if measured[row]}
 
     assert values("exact") == {("a", 0, 1): 1, ("b", 0, 1): 1}
@@ -198,7 +204,7 @@ def test_every_score_is_found_again(file: Path, lines: list[dict[str, Any]]) -> 
     for name in "xyz":
         found = {}
         if name in table.scores:
-            measured = table.measured(name)
+            measured = table.has_score(name)
             found = dict(zip(table.sample[measured], table.scores[name][measured], strict=True))
         assert found == {
             sample: scores[name]
@@ -213,7 +219,7 @@ def test_every_score_is_found_again(file: Path, lines: list[dict[str, Any]]) -> 
         attempt(scores={"x": Score(1e300)}),
         attempt(call_id="c", cost_usd=1e308),
         attempt(call_id="c", cost_usd=-1.0),
-        attempt(scores={f"score {number}": Score(True) for number in range(MOST_SCORES + 1)}),
+        attempt(scores={f"score {number}": Score(True) for number in range(MAX_SCORE_NAMES + 1)}),
     ],
 )
 def test_what_would_spoil_every_sum_is_refused_with_its_line(file: Path, line: Attempt) -> None:
@@ -318,12 +324,12 @@ def test_a_restored_answer_replaces_no_later_draw(tmp_path: Path) -> None:
     followed = attempt(round_=2, text="followed")
     index = AttemptIndex(write(path, attempt(round_=2, text="old"), second, followed))
     assert [*index.lost_draws("a", 0)] == [(1, 0)]
-    assert index.answers("a", 0, 1) == 2, "the next draw is the third"
+    assert index.count_answers("a", 0, 1) == 2, "the next draw is the third"
     for _ in range(2):
         assert [line.text for line in index.read(AttemptLine)] == ["second", "followed"]
         index = AttemptIndex(write(path, second, followed, attempt(text="first")))
     assert not [*index.lost_draws("a", 0)]
-    assert (index.answers("a", 0, 1), index.repeated) == (2, 1)
+    assert (index.count_answers("a", 0, 1), index.n_repeated) == (2, 1)
 
 
 def test_a_round_written_anew_ends_its_sample(tmp_path: Path) -> None:
@@ -413,9 +419,9 @@ def test_a_shape_reads_what_it_has_and_the_rows_asked_for(tmp_path: Path) -> Non
         attempt("b", 0, 1, text="third"),
     )
     places = AttemptIndex(path)
-    last = list(places.read(Text, places.last_rounds()))
+    last = list(places.read(Text, places.last_round_rows()))
     assert [one.text for one in last] == ["second", "third"]
-    first = list(places.read(Text, places.last_rounds(1)))
+    first = list(places.read(Text, places.last_round_rows(1)))
     assert [one.text for one in first] == ["first", "third"]
 
 

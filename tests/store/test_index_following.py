@@ -47,15 +47,15 @@ def assert_same(lines: AttemptLines, path: Path) -> None:
 def test_a_growing_file_is_read_on(tmp_path: Path) -> None:
     path = add(tmp_path / "attempts.jsonl", *FIRST)
     lines = AttemptLines(path, "followed")
-    assert lines.read_on()
-    assert not lines.read_on()
+    assert lines.read_more()
+    assert not lines.read_more()
     assert_same(lines, path)
     with path.open("ab") as file:
         file.write(b'{"v":1,')  # the run is just writing it
-    assert not lines.read_on()
+    assert not lines.read_more()
     add(path, *MORE)
-    assert lines.read_on()
-    assert lines.number == 4
+    assert lines.read_more()
+    assert lines.n_lines == 4
     assert_same(lines, path)
 
 
@@ -63,8 +63,8 @@ def test_a_large_file_is_read_in_parts(tmp_path: Path) -> None:
     path = add(tmp_path / "attempts.jsonl", *FIRST, *MORE)
     lines = AttemptLines(path, "followed")
     counted: list[int] = []
-    while lines.read_on(1):
-        counted.append(len(lines.resolved().draws))
+    while lines.read_more(1):
+        counted.append(len(lines.counted_attempts().draws))
     assert counted == [1, 2, 3, 3]  # the fourth line replaces the first
     assert_same(lines, path)
 
@@ -72,8 +72,8 @@ def test_a_large_file_is_read_in_parts(tmp_path: Path) -> None:
 def test_calls_have_columns(tmp_path: Path) -> None:
     path = add(tmp_path / "attempts.jsonl", *FIRST, *MORE)
     lines = AttemptLines(path, "followed")
-    lines.read_on()
-    calls = AttemptIndex(path, lines=lines).calls
+    lines.read_more()
+    calls = AttemptIndex(path, lines=lines).call_columns
     assert sorted(calls["cost_usd"].tolist()) == [0.0, 0.0, 0.25]  # a cached reply costs nothing
     assert sorted(calls["tokens"].tolist()) == [0, 0, 7]
     assert np.isnan(calls["latency_s"]).all()

@@ -12,13 +12,18 @@ from numpy.typing import NDArray
 
 from harness.errors import DataInvalid
 from harness.records import OUTCOMES, SCHEMA_VERSION, Attempt, Score
-from harness.store.attempt_lines import LARGE, PART, AttemptLines, CountedAttempts
-from harness.store.columns import MOST_SCORES
+from harness.store.attempt_lines import (
+    CHUNK_BYTES,
+    MIN_PARALLEL_BYTES,
+    AttemptLines,
+    CountedAttempts,
+)
+from harness.store.columns import MAX_SCORE_NAMES
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import encode
 
 LONG = "x" * 40_000  # so that few lines make a large file
-LINES = 1 + LARGE // len(LONG)
+LINES = 1 + MIN_PARALLEL_BYTES // len(LONG)
 
 
 def attempts() -> Iterator[Attempt]:
@@ -38,7 +43,7 @@ def attempts() -> Iterator[Attempt]:
             OUTCOMES[number % len(OUTCOMES)],
             0.0,
             float(number),
-            text=LONG if number != 800 else LONG * (PART // len(LONG) * 2),
+            text=LONG if number != 800 else LONG * (CHUNK_BYTES // len(LONG) * 2),
             passed=(None, True, False)[number % 3],
             scores=scores,
         )
@@ -52,7 +57,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for one in attempts():
             file.write(encode(one) + b"\n")
         file.write(b'{"v":1,"instance":')
-    assert path.stat().st_size > LARGE + 2 * PART
+    assert path.stat().st_size > MIN_PARALLEL_BYTES + 2 * CHUNK_BYTES
     return path
 
 
@@ -70,12 +75,12 @@ def arrays(counted: CountedAttempts) -> dict[str, NDArray[Any]]:
 
 def test_the_index_is_that_of_one_process(path: Path) -> None:
     here, parts = AttemptLines(path, "followed"), AttemptLines(path, "followed")
-    here.read_on(limit=path.stat().st_size)
-    assert parts.read_on()
-    assert (parts.size, parts.number) == (here.size, here.number)
-    assert here.number == LINES
-    assert not parts.read_on()
-    one, other = here.resolved(), parts.resolved()
+    here.read_more(limit=path.stat().st_size)
+    assert parts.read_more()
+    assert (parts.size, parts.n_lines) == (here.size, here.n_lines)
+    assert here.n_lines == LINES
+    assert not parts.read_more()
+    one, other = here.counted_attempts(), parts.counted_attempts()
     assert other.table.instances.groupings == one.table.instances.groupings
     expected, found = arrays(one), arrays(other)
     assert list(found) == list(expected)
@@ -90,11 +95,11 @@ def test_lines_that_follow_are_added(path: Path, tmp_path: Path) -> None:
     whole = path.read_bytes()
     grown.write_bytes(whole[: whole.rindex(b"\n") + 1])
     lines = AttemptLines(grown, "")
-    lines.read_on()
+    lines.read_more()
     with grown.open("ab") as file:
         file.write(encode(next(attempts())) + b"\n")
-    assert lines.read_on()
-    assert (lines.number, lines.size) == (LINES + 1, grown.stat().st_size)
+    assert lines.read_more()
+    assert (lines.n_lines, lines.size) == (LINES + 1, grown.stat().st_size)
 
 
 def test_a_damaged_line_is_named_by_its_number(path: Path, tmp_path: Path) -> None:
@@ -103,17 +108,17 @@ def test_a_damaged_line_is_named_by_its_number(path: Path, tmp_path: Path) -> No
     lines[1_200] = lines[1_200].replace(b'"sample":', b'"sampel":')
     damaged.write_bytes(b"\n".join(lines))
     with pytest.raises(DataInvalid, match=r"line 1201: not an attempt \(.*`sample`"):
-        AttemptLines(damaged, "").read_on()
+        AttemptLines(damaged, "").read_more()
 
 
 def test_too_many_score_names_are_refused_at_their_line(path: Path, tmp_path: Path) -> None:
     many = tmp_path / "attempts.jsonl"
     lines = path.read_bytes().split(b"\n")
-    scores = {f"s{n}": Score(True) for n in range(MOST_SCORES)}
+    scores = {f"s{n}": Score(True) for n in range(MAX_SCORE_NAMES)}
     lines[1_300] = encode(replace(next(attempts()), scores=scores))
     many.write_bytes(b"\n".join(lines))
     with pytest.raises(DataInvalid, match=r"line 1301: .*more than 200 score names"):
-        AttemptLines(many, "").read_on()
+        AttemptLines(many, "").read_more()
 
 
 @pytest.mark.exhaustive
@@ -126,7 +131,7 @@ def test_an_index_takes_a_bounded_memory_for_each_attempt(tmp_path: Path) -> Non
                 encode(replace(one, instance=f"i{number % 30_000}", sample=number // 30_000))
             )
             file.write(b"\n")
-    assert path.stat().st_size > LARGE
+    assert path.stat().st_size > MIN_PARALLEL_BYTES
     tracemalloc.start()
     try:
         index = AttemptIndex(path)

@@ -122,7 +122,7 @@ def test_a_finish_reason_can_be_retried(path: Path) -> None:
     ]
     found = ledger(path, lines)
     assert found.finish_reasons() == {"stop", "weather"}
-    rows = found.ended_with({"weather", "length"})
+    rows = found.rows_with_finish_reason({"weather", "length"})
     retried = [
         found.next_round("i", sample, rounds=1, stop_on_pass=True, retried_rows=rows)
         for sample in range(3)
@@ -145,7 +145,7 @@ def test_a_later_line_supersedes_an_earlier_one(path: Path) -> None:
     found = ledger(path, [attempt(1, ERROR, error="503"), attempt(1, FAIL, text="an answer")])
     assert len(found) == 1
     assert owed(found, 1) is None
-    [kept] = found.rounds("i", 0, before=2)
+    [kept] = found.read_rounds("i", 0, before=2)
     assert kept.text == "an answer"
 
 
@@ -160,7 +160,7 @@ def test_the_rounds_after_a_superseded_one_are_owed_anew(path: Path) -> None:
         ],
     )
     assert owed(found, 2) == 2
-    assert [one.text for one in found.rounds("i", 0, before=2)] == ["new"]
+    assert [one.text for one in found.read_rounds("i", 0, before=2)] == ["new"]
 
 
 def test_the_recorded_rounds_come_in_order_and_whole(path: Path) -> None:
@@ -175,8 +175,8 @@ def test_the_recorded_rounds_come_in_order_and_whole(path: Path) -> None:
             attempt(3, ERROR, error="503"),
         ],
     )
-    assert found.rounds("i", 0, before=1) == []
-    assert [(one.round, one.text, one.feedback) for one in found.rounds("i", 0, before=3)] == [
+    assert found.read_rounds("i", 0, before=1) == []
+    assert [(one.round, one.text, one.feedback) for one in found.read_rounds("i", 0, before=3)] == [
         (1, "first", "no"),
         (2, text, "still no"),
     ]
@@ -186,7 +186,7 @@ def test_rounds_of_a_run_that_goes_on_are_read_from_the_file_as_it_is_now(path: 
     found = ledger(path, [attempt(1, FAIL, text="first")])
     with JsonLinesWriter(path) as writer:
         writer.append(attempt(1, FAIL, sample=1))
-        assert [one.text for one in found.rounds("i", 0, before=2)] == ["first"]
+        assert [one.text for one in found.read_rounds("i", 0, before=2)] == ["first"]
 
 
 def test_a_torn_last_line_is_owed_again(path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_line_that_is_damaged_where_only_its_text_is_needed_is_named(path: Pat
     path.write_bytes(path.read_bytes().replace(b'"an answer"', b"42"))
     found = AttemptIndex(path)
     with pytest.raises(DataInvalid, match="line 1: not an attempt"):
-        found.rounds("i", 0, before=2)
+        found.read_rounds("i", 0, before=2)
 
 
 def test_attempts_of_another_schema_version_are_not_continued(path: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_run_that_does_what_is_owed_comes_to_an_end(
             assert len(done) == rounds or (stop_on_pass and PASS in done)
             continue
         assert number == len(done) + 1
-        recorded = found.rounds(instance, sample, before=number)
+        recorded = found.read_rounds(instance, sample, before=number)
         assert [(one.outcome, one.passed) for one in recorded] == done
         ledger(path, [attempt(number, answer, instance=instance, sample=sample, text=str(step))])
         if answer != ERROR:

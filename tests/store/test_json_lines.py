@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from harness.errors import StoreFailed
 from harness.records import SCHEMA_VERSION, Attempt, Score
-from harness.store.json_lines import JsonLinesWriter, LinesLost, lines
+from harness.store.json_lines import JsonLinesWriter, LinesLost, read_lines
 
 
 def attempt(text: str | None = "an answer", **changes: Any) -> Attempt:
@@ -37,7 +37,7 @@ def attempt(text: str | None = "an answer", **changes: Any) -> Attempt:
 
 
 def texts(path: Path) -> list[str | None]:
-    return [msgspec.json.decode(line, type=Attempt).text for _, line in lines(path)]
+    return [msgspec.json.decode(line, type=Attempt).text for _, line in read_lines(path)]
 
 
 @contextmanager
@@ -60,12 +60,12 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_file_that_is_not_there_has_no_lines(path: Path) -> None:
-    assert list(lines(path)) == []
+    assert list(read_lines(path)) == []
 
 
 def test_lines_come_with_their_offsets(path: Path) -> None:
     path.write_bytes(b"one\n\ntwo\ntorn")
-    assert list(lines(path)) == [(0, b"one\n"), (4, b"\n"), (5, b"two\n")]
+    assert list(read_lines(path)) == [(0, b"one\n"), (4, b"\n"), (5, b"two\n")]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_half_a_character_is_written_as_the_replacement_character(path: Path) ->
         writer.append(hostile)
         writer.append(attempt("after"))
     assert texts(path) == ["before", "a\ufffdb 😀", "after"]
-    _, line = list(lines(path))[1]
+    _, line = list(read_lines(path))[1]
     found = msgspec.json.decode(line, type=Attempt)
     assert found.instance == "\ufffd"
     assert found.scores["s"].reason == "\ufffd"
@@ -150,11 +150,13 @@ def test_whatever_crashes_only_whole_lines_are_read_and_none_is_joined(
                     if end <= path.stat().st_size:
                         whole.append(line)
                 expected = whole
-                assert [line for _, line in lines(path)] == expected, "readers leave the torn out"
+                assert [line for _, line in read_lines(path)] == expected, (
+                    "readers leave the torn out"
+                )
             writer = JsonLinesWriter(path)
             assert path.read_bytes() == b"".join(expected), "the next writer cuts it off"
         writer.close()
-        assert [line for _, line in lines(path)] == expected
+        assert [line for _, line in read_lines(path)] == expected
 
 
 @pytest.mark.parametrize("before", [b"", b"whole\n", b"whole\n" * 20_000])
@@ -257,7 +259,7 @@ def test_what_was_appended_survives_the_kill_of_its_process(path: Path) -> None:
             process.send_signal(signal.SIGKILL)
             rest = process.stdout.read().split("\n")[:-1]
             said = int(rest[-1]) if rest else said
-        samples = [msgspec.json.decode(line, type=Attempt).sample for _, line in lines(path)]
+        samples = [msgspec.json.decode(line, type=Attempt).sample for _, line in read_lines(path)]
         assert samples[-1] in (said, said + 1)
         with JsonLinesWriter(path) as writer:
             writer.append(attempt("the next session's"))

@@ -50,13 +50,13 @@ def test_the_last_line_of_each_judge_counts(
             last.setdefault(key, {})[judge] = float(when)
     places = JudgementIndex(folder)
     for key, expected in last.items():
-        found = places.of(*key)
+        found = places.read_latest(*key)
         assert {judge: one.started_at for judge, one in found.items()} == expected
-    assert places.of("a", 0, 1, "neither") == {}
+    assert places.read_latest("a", 0, 1, "neither") == {}
 
 
 def test_a_run_without_judgements_has_none(tmp_path: Path) -> None:
-    assert JudgementIndex(tmp_path).of("a", 0, 1, "x") == {}
+    assert JudgementIndex(tmp_path).read_latest("a", 0, 1, "x") == {}
 
 
 def test_a_line_that_is_damaged_or_becomes_so_is_named(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_line_that_is_damaged_or_becomes_so_is_named(tmp_path: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole.replace(b'"instance":"b"', b'"instance":5  '))
     with pytest.raises(DataInvalid, match="line 2: not a judgement"):
-        places.of("b", 0, 1, "an answer")
+        places.read_latest("b", 0, 1, "an answer")
     with pytest.raises(DataInvalid, match="line 2: not a judgement"):
         JudgementIndex(tmp_path)
 

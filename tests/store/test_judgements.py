@@ -16,16 +16,16 @@ from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex, read_attempts, read_instance
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgements import (
-    FAILED,
+    FAILED_OUTCOMES,
     JudgeCall,
     JudgedAttempt,
     Judgement,
     JudgementOutcome,
     Register,
     RegisteredJudge,
+    combined_verdict,
     read_register,
     text_hash,
-    verdict_over,
     write_register,
 )
 from tests.columns import read_columns
@@ -75,7 +75,7 @@ def judged(
 
 
 def missing_of(
-    path: Path, judges: tuple[str, ...], retried: Collection[JudgementOutcome] = FAILED
+    path: Path, judges: tuple[str, ...], retried: Collection[JudgementOutcome] = FAILED_OUTCOMES
 ) -> list[Mapping[str, int]]:
     return list(AttemptIndex(path).missing_judgements(judges, retried).values())
 
@@ -99,7 +99,7 @@ def missing_of(
 def test_a_verdict_is_over_rules_and_judges(
     passed: bool | None, rules: Score, said: Score, found: bool | None, tmp_path: Path
 ) -> None:
-    assert verdict_over(passed, {"rule": rules}, [judgement(score=said)]) is found
+    assert combined_verdict(passed, {"rule": rules}, [judgement(score=said)]) is found
     one = attempt(passed=passed, scores={"rule": rules})
     path = judged(tmp_path, [one], judgement(score=said), deciding={"j": True})
     assert read_attempts(path).passed.tolist() == [NOT_JUDGED if found is None else found]
@@ -111,7 +111,7 @@ def test_a_recorded_verdict_of_an_earlier_version_is_read_alike_by_columns_and_r
     tmp_path: Path,
 ) -> None:
     scores = {"rule": FAIL, "words": UNMADE}  # failed beside one without a value: no verdict then
-    assert verdict_over(None, scores, [judgement(score=PASS)]) is None
+    assert combined_verdict(None, scores, [judgement(score=PASS)]) is None
     path = judged(
         tmp_path, [attempt(passed=None, scores=scores)], judgement(score=PASS), deciding={"j": True}
     )
@@ -121,7 +121,7 @@ def test_a_recorded_verdict_of_an_earlier_version_is_read_alike_by_columns_and_r
 @pytest.mark.parametrize("outcome", ["unparseable", "refused", "empty", "error"])
 def test_a_judge_that_could_not_is_no_zero(outcome: JudgementOutcome, tmp_path: Path) -> None:
     said = judgement(outcome=outcome)
-    assert verdict_over(True, {}, [said]) is None
+    assert combined_verdict(True, {}, [said]) is None
     path = judged(tmp_path, [attempt()], said, deciding={"j": True})
     table = read_attempts(path)
     assert table.passed.tolist() == [NOT_JUDGED]
@@ -129,11 +129,11 @@ def test_a_judge_that_could_not_is_no_zero(outcome: JudgementOutcome, tmp_path: 
 
 
 def test_an_answer_that_no_judge_has_judged_yet_has_no_verdict(tmp_path: Path) -> None:
-    assert verdict_over(True, {}, [None]) is None
+    assert combined_verdict(True, {}, [None]) is None
     path = judged(tmp_path, [attempt("a"), attempt("b")], judgement("b"), deciding={"j": True})
     table = read_attempts(path)
     assert sorted(table.passed.tolist()) == [NOT_JUDGED, 1]
-    assert table.measured("j.good").sum() == 1
+    assert table.has_score("j.good").sum() == 1
 
 
 @pytest.mark.parametrize("outcome", ["refused", "empty", "truncated", "error"])
@@ -166,7 +166,9 @@ def test_columns_and_records_agree(
         for number, told in enumerate(said)
     }  # fmt: skip
     deciding = {f"j{number}": told is None or told[2] for number, told in enumerate(said)}
-    expected = verdict_over(one.passed, scores, [found[j] for j, has in deciding.items() if has])
+    expected = combined_verdict(
+        one.passed, scores, [found[j] for j, has in deciding.items() if has]
+    )
     folder = tmp_path_factory.getbasetemp()
     there = [told for told in found.values() if told is not None]
     path = judged(folder, [one], *there, deciding=deciding)
@@ -200,7 +202,7 @@ def test_what_is_to_be_judged_again_tells_how_often_it_was_answered(tmp_path: Pa
     for name, lines in said.items():
         path = judged(tmp_path, [attempt()], *lines, deciding={"j": True})
         assert bool(missing_of(path, ("j",))) == (lines[-1] is failed), name
-        owed = missing_of(path, ("j",), [*FAILED, "unparseable"])
+        owed = missing_of(path, ("j",), [*FAILED_OUTCOMES, "unparseable"])
         expected = {"j": sum(one is unreadable for one in lines)}
         assert owed == ([] if name == "well" else [expected])
 
@@ -266,8 +268,8 @@ def test_numbers_and_verdicts_of_several_judges_are_columns(tmp_path: Path) -> N
     made = [attempt("a"), attempt("b"), attempt("c")]
     path = judged(tmp_path, made, *said, judgement("c"), deciding={"j": False, "k": False})
     table = read_attempts(path)
-    assert sorted(table.scores["k.good"][table.measured("k.good")].tolist()) == [0.25, 1.0]
-    assert table.measured("j.good").sum() == 1
+    assert sorted(table.scores["k.good"][table.has_score("k.good")].tolist()) == [0.25, 1.0]
+    assert table.has_score("j.good").sum() == 1
 
 
 def test_the_calls_of_judges_cost_the_run_each_once(tmp_path: Path) -> None:

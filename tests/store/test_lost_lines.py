@@ -15,7 +15,7 @@ from harness.config.settings import Settings
 from harness.engine.executor import execute
 from harness.engine.preparation import prepare
 from harness.errors import DataInvalid, RunConflict, StoreFailed
-from harness.store.file_states import SETTINGS, file_states, record_states
+from harness.store.file_states import SETTINGS_FILES, compute_states, record_states
 from harness.store.index import read_attempts
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgements import Judgement, read_register, write_register
@@ -136,10 +136,10 @@ def judged_later(folder: RunFolder) -> None:
     judges = {**register.judges, "late": late}
     write_register(folder.path, msgspec.structs.replace(register, judges=judges))
     judgements = [msgspec.json.decode(line, type=Judgement) for line in lines(path)]
-    with JsonLinesWriter(path, folder.seal()) as writer:
+    with JsonLinesWriter(path, folder.line_sealer()) as writer:
         for judgement in judgements:
             writer.append(msgspec.structs.replace(judgement, judge="late", scores={}))
-    record_states(folder.path, file_states(folder.path, ["judgements.jsonl"]))
+    record_states(folder.path, compute_states(folder.path, ["judgements.jsonl"]))
 
 
 @pytest.mark.parametrize("edit", [renamed, deciding, deleted])
@@ -199,7 +199,7 @@ def kill(folder: RunFolder) -> None:
     """Make a run one whose first session was killed, as far as its manifest says."""
     manifest = folder.read_manifest()
     manifest["sessions"][-1] |= {"ended": "killed", "ended_at": None}
-    states = {name: manifest["files"][name] for name in SETTINGS}
+    states = {name: manifest["files"][name] for name in SETTINGS_FILES}
     folder.manifest.write_text(json.dumps(manifest | {"files": states}))
 
 
@@ -361,7 +361,7 @@ async def test_an_appended_line_is_noticed(tmp_path: Path, name: str) -> None:
     line = json.loads(lines(path)[0])
     del line["run"]
     appended = json.dumps(line | {"ended_at": 0.0}).encode() + b"\n"
-    path.write_bytes(path.read_bytes() + folder.seal()(appended))
+    path.write_bytes(path.read_bytes() + folder.line_sealer()(appended))
     assert f"{name} was changed after the run's last session" in loss(folder)
     with pytest.raises(RunConflict, match="was changed after the run's last session"):
         await run(tmp_path)

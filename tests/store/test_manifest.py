@@ -8,7 +8,7 @@ import pytest
 
 from harness import records
 from harness.config.run_file import RunFile
-from harness.config.settings import secret
+from harness.config.settings import read_secret
 from harness.store.files import write_json
 from harness.store.manifest import Manifest, package_versions
 from harness.store.run_folder import RunFolder
@@ -37,9 +37,9 @@ def session(
     folder: RunFolder, made: RunFile | None = None, *, at: int = 100, ends: str | None = "finished"
 ) -> dict[str, Any]:
     manifest = Manifest(folder, made or run(), {"dataset": "abc"}, simulated=False, clock=clock(at))
-    manifest.begin()
+    manifest.begin_session()
     if ends is not None:
-        manifest.end(ends)
+        manifest.end_session(ends)
     return folder.read_manifest()
 
 
@@ -114,7 +114,7 @@ def test_no_secret_is_in_any_file_of_the_run(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_PROVIDER_KEY", "sk-SECRET")
-    assert secret("MY_PROVIDER_KEY") == "sk-SECRET"
+    assert read_secret("MY_PROVIDER_KEY") == "sk-SECRET"
     made = run(model={"backend": "openai", "name": "m", "api_key_env": "MY_PROVIDER_KEY"})
     folder.write_config(made)
     session(folder, made)

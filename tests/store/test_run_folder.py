@@ -17,9 +17,9 @@ from pydantic import ValidationError
 from harness.config.run_file import RunFile
 from harness.errors import ConfigError, RunConflict, StoreFailed, python_style
 from harness.records import budget_account
-from harness.store.files import write_json, write_whole
-from harness.store.run_folder import RunFolder, change
-from harness.store.runs import fresh_base
+from harness.store.files import write_atomically, write_json
+from harness.store.run_folder import RunFolder, describe_change
+from harness.store.runs import unused_base
 
 
 def run(**changes: Any) -> RunFile:
@@ -31,7 +31,7 @@ def run(**changes: Any) -> RunFile:
 def begun(root: Path, name: str) -> RunFolder:
     """A folder whose run has been begun."""
     folder = RunFolder(root, name)
-    with folder.hold():
+    with folder.lock():
         folder.write_config(run())
     return folder
 
@@ -58,7 +58,7 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from harness.store.run_folder import RunFolder
-with RunFolder(Path(sys.argv[1]), "mine").hold():
+with RunFolder(Path(sys.argv[1]), "mine").lock():
     print("held", flush=True)
     time.sleep(60)
 """
@@ -72,29 +72,29 @@ def test_one_process_holds_a_run_and_its_death_frees_it(folder: RunFolder) -> No
         assert process.stdout.readline() == "held\n"
         with (
             pytest.raises(RunConflict, match="Another process is working on the run 'mine'") as no,
-            folder.hold(),
+            folder.lock(),
         ):
             pytest.fail("held twice")
         assert "--name" in no.value.remedy
-        with RunFolder(folder.path.parent, "another").hold():
+        with RunFolder(folder.path.parent, "another").lock():
             pass
         process.send_signal(signal.SIGKILL)
         process.wait()
-        with folder.hold():
+        with folder.lock():
             pass
 
 
 def test_a_run_is_not_held_twice_in_one_process_and_is_free_afterwards(folder: RunFolder) -> None:
-    with folder.hold(), pytest.raises(RunConflict), RunFolder(folder.path.parent, "mine").hold():
+    with folder.lock(), pytest.raises(RunConflict), RunFolder(folder.path.parent, "mine").lock():
         pytest.fail("held twice")
-    with pytest.raises(ZeroDivisionError), folder.hold():
+    with pytest.raises(ZeroDivisionError), folder.lock():
         raise ZeroDivisionError
-    with folder.hold():
+    with folder.lock():
         pass
 
 
 def test_holding_makes_the_folder_but_begins_no_run(folder: RunFolder) -> None:
-    with folder.hold():
+    with folder.lock():
         assert folder.path.is_dir()
     assert not folder.exists()
 
@@ -105,7 +105,7 @@ def test_a_folder_that_cannot_be_made_is_a_message(tmp_path: Path) -> None:
     for root in (tmp_path / "runs", tmp_path):
         with (
             pytest.raises(StoreFailed, match=r"Cannot write .*mine: (Not a|File exists)") as no,
-            RunFolder(root, "mine").hold(),
+            RunFolder(root, "mine").lock(),
         ):
             pytest.fail("held")
         assert "HARNESS_RUNS_DIR" in no.value.remedy
@@ -116,11 +116,11 @@ def test_a_folder_without_permission_is_a_message(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with (
         pytest.raises(StoreFailed, match="Permission denied"),
-        RunFolder(tmp_path, "mine").hold(),
+        RunFolder(tmp_path, "mine").lock(),
     ):
         pytest.fail("held")
     tmp_path.chmod(0o000)
-    for look in (lambda: RunFolder(tmp_path, "mine").exists(), lambda: fresh_base(tmp_path, "x")):
+    for look in (lambda: RunFolder(tmp_path, "mine").exists(), lambda: unused_base(tmp_path, "x")):
         with pytest.raises(StoreFailed, match="Cannot read"):
             look()
     tmp_path.chmod(0o700)
@@ -185,13 +185,13 @@ def test_a_run_continues_as_itself_and_as_more_of_itself(folder: RunFolder) -> N
 def test_a_run_does_not_continue_as_another_one(folder: RunFolder) -> None:
     folder.path.mkdir(parents=True)
     folder.write_config(run(samples=2))
-    found = folder.differences(run(samples=1, seed=9), {}).conflict("mine")
+    found = folder.differences(run(samples=1, seed=9), {}).conflict_error("mine")
     values = "samples (2, now 1), seed (0, now 9)"
     assert found.message == f"The run 'mine' was started with different values: {values}."
     assert "--fresh. This one is then kept under a dated name" in found.remedy
     assert "--rescore" not in found.remedy
     with python_style():
-        found = folder.differences(run(samples=1), {}).conflict("mine", rescorable=True)
+        found = folder.differences(run(samples=1), {}).conflict_error("mine", rescorable=True)
     assert "Or name='NEW'." in found.remedy
     assert "rescore=True" in found.remedy
 
@@ -204,9 +204,9 @@ def test_a_run_does_not_continue_on_other_data(folder: RunFolder) -> None:
     write_json(folder.manifest, {"fingerprint": before})
     found = folder.differences(run(), {"dataset": "def", "dataset_sha256": "2"})
     other = "another version of dataset (abc, now def), the data."
-    assert found.conflict("mine").message == f"The run 'mine' was made with {other}"
+    assert found.conflict_error("mine").message == f"The run 'mine' was made with {other}"
     found = folder.differences(run(), {**before, "./mine.py_sha256": "2"})
-    assert "another version of ./mine.py." in found.conflict("mine").message
+    assert "another version of ./mine.py." in found.conflict_error("mine").message
 
 
 @pytest.mark.parametrize("content", ["", "samples: [", "sampels: 3", "\x00"])
@@ -276,39 +276,39 @@ def largest_file(size: int) -> Iterator[None]:
 
 def test_a_full_disk_leaves_the_old_content_and_nothing_beside_it(tmp_path: Path) -> None:
     file = tmp_path / "metrics.json"
-    write_whole(file, b"old")
+    write_atomically(file, b"old")
     with largest_file(10), pytest.raises(StoreFailed, match=r"Cannot write .*: File too large"):
-        write_whole(file, b"new" * 1000)
+        write_atomically(file, b"new" * 1000)
     assert file.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [file]
-    write_whole(file, b"new")
+    write_atomically(file, b"new")
     assert file.read_bytes() == b"new"
 
 
 def test_a_file_that_cannot_be_replaced_is_a_message(tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     with pytest.raises(StoreFailed, match=r"Cannot write .*taken"):
-        write_whole(tmp_path / "taken", b"new")
+        write_atomically(tmp_path / "taken", b"new")
     with pytest.raises(StoreFailed, match=r"Cannot write .*file"):
-        write_whole(tmp_path / "gone" / "file", b"new")
+        write_atomically(tmp_path / "gone" / "file", b"new")
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 
 
 REWRITE = """
 import sys
 from pathlib import Path
-from harness.store.files import write_whole
+from harness.store.files import write_atomically
 contents = [letter * 300_000 for letter in (b"a", b"b")]
 print("begun", flush=True)
 while True:
     for content in contents:
-        write_whole(Path(sys.argv[1]), content)
+        write_atomically(Path(sys.argv[1]), content)
 """
 
 
 def test_a_kill_leaves_the_old_content_or_the_new(tmp_path: Path) -> None:
     file = tmp_path / "manifest.json"
-    write_whole(file, b"a" * 300_000)
+    write_atomically(file, b"a" * 300_000)
     for pause in (0.003, 0.02):
         with subprocess.Popen(
             [sys.executable, "-c", REWRITE, str(file)], stdout=subprocess.PIPE
@@ -335,8 +335,8 @@ def test_a_manifest_that_cannot_be_one_is_told(tmp_path: Path, text: str) -> Non
 
 
 def test_a_whole_section_that_differs_is_named_without_its_settings() -> None:
-    assert change("judges", {}, {"polite": {"name": "yes_no"}}) == "judges"
-    assert change("seed", 0, 9) == "seed (0, now 9)"
+    assert describe_change("judges", {}, {"polite": {"name": "yes_no"}}) == "judges"
+    assert describe_change("seed", 0, 9) == "seed (0, now 9)"
 
 
 def test_a_manifest_of_a_newer_version_is_refused(folder: RunFolder) -> None:
@@ -352,11 +352,11 @@ def test_metrics_of_a_newer_version_are_never_written_over(folder: RunFolder) ->
     folder.path.mkdir(parents=True)
     write_json(folder.metrics, {"schema_version": 2})
     newer = r"metrics\.json: schema version 2 is newer than 1"
-    with pytest.raises(StoreFailed, match=newer), folder.hold():
+    with pytest.raises(StoreFailed, match=newer), folder.lock():
         pass
     for content in ({}, {"schema_version": 1}, []):  # damaged ones are written again
         write_json(folder.metrics, content)
-        with folder.hold():
+        with folder.lock():
             pass
 
 
@@ -364,7 +364,7 @@ def test_a_folder_in_the_place_of_the_attempts_is_a_message(folder: RunFolder) -
     folder.attempts.mkdir(parents=True)
     folder.write_config(run())
     with pytest.raises(StoreFailed, match=r"Cannot read .*attempts\.jsonl: Is a directory"):
-        folder.begun()
+        folder.has_attempts()
 
 
 def test_a_folder_that_is_deleted_and_made_again_is_another_run_with_the_same_account(

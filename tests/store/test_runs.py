@@ -7,18 +7,18 @@ import pytest
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.store.files import write_json
 from harness.store.run_folder import RunFolder
-from harness.store.runs import all_runs, find_run, find_runs, fresh_base, set_aside
+from harness.store.runs import all_runs, find_run, find_runs, move_runs_aside, unused_base
 from tests.store.test_run_folder import begun
 
 
 def test_a_fresh_base_is_the_first_that_is_not_taken(tmp_path: Path) -> None:
-    assert fresh_base(tmp_path / "gone", "a") == "a"
+    assert unused_base(tmp_path / "gone", "a") == "a"
     (tmp_path / "a").mkdir()
-    assert fresh_base(tmp_path, "a") == "a-2"
+    assert unused_base(tmp_path, "a") == "a-2"
     (tmp_path / "a-2").touch()
     (tmp_path / "a-4").mkdir()
-    assert fresh_base(tmp_path, "a") == "a-3"
-    assert fresh_base(tmp_path, "b") == "b"
+    assert unused_base(tmp_path, "a") == "a-3"
+    assert unused_base(tmp_path, "b") == "b"
 
 
 def test_all_runs_are_the_folders_with_a_config_or_attempts_by_name(tmp_path: Path) -> None:
@@ -102,28 +102,28 @@ def test_runs_are_set_aside_under_a_dated_name(tmp_path: Path) -> None:
     for name, variant in (("a", ""), ("a.one", "one"), ("a.two", ""), ("b", "")):
         run = begun(tmp_path, name)
         write_json(run.manifest, {"variant": variant, "id": f"id-{name}"})
-    with set_aside(tmp_path, "a", [""]) as kept:
+    with move_runs_aside(tmp_path, "a", [""]) as kept:
         assert kept[:4] == "a-20"
     names = {run.name for run in all_runs(tmp_path)}
     assert names == {kept, f"{kept}.one", "a.two", "b"}, "a.two is of a file named a.two.yaml"
     assert RunFolder(tmp_path, f"{kept}.one").run_id() == "id-a.one"
     assert RunFolder(tmp_path, "a.one").run_id() not in ("id-a.one", RunFolder(tmp_path, "a"))
     assert not RunFolder(tmp_path, "a").exists()
-    with set_aside(tmp_path, "new", [""]) as kept:
+    with move_runs_aside(tmp_path, "new", [""]) as kept:
         assert kept == ""
 
 
 def test_runs_get_their_names_back_if_no_new_one_starts(tmp_path: Path) -> None:
     run = begun(tmp_path, "a")
     write_json(run.manifest, {"id": "first"})
-    with pytest.raises(ConfigError, match="no"), set_aside(tmp_path, "a", [""]):
+    with pytest.raises(ConfigError, match="no"), move_runs_aside(tmp_path, "a", [""]):
         raise ConfigError("no")
     assert [run.name for run in all_runs(tmp_path)] == ["a"]
     assert run.run_id() == "first"
     with (
-        run.hold(),
+        run.lock(),
         pytest.raises(RunConflict, match="Another process"),
-        set_aside(tmp_path, "a", [""]),
+        move_runs_aside(tmp_path, "a", [""]),
     ):
         pass
     assert [run.name for run in all_runs(tmp_path)] == ["a"]

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from harness.calls.budget import ROUNDING, Budget, bounds, plausible_usage, reply_cost
+from harness.calls.budget import ROUNDING_USD, Budget, plausible_usage, reply_cost, token_bounds
 from harness.config.prices import Price
 from harness.errors import (
     BudgetBroken,
@@ -26,7 +26,7 @@ from harness.errors import (
 )
 from harness.plugins.batches.ledger import (
     CANCELLING,
-    CREATING,
+    CREATING_STATUS,
     NOT_CREATED,
     PREPARING,
     UPLOADING,
@@ -134,7 +134,7 @@ class BatchJobs:
             Stopping: If the cost can never fit, or the run is stopping.
         """
         if self.budget is not None and self.price is not None:
-            await self.budget.reserve(self.price.batch.most(*bounds(request)), key)
+            await self.budget.reserve(self.price.batch.max_cost(*token_bounds(request)), key)
 
     def unreserve(self, key: str, *, elsewhere: bool = False) -> None:
         """End a call's reservation.
@@ -144,7 +144,7 @@ class BatchJobs:
         """
         if self.budget is not None:
             paid = self.ledger.paid(key, budget_account(self.run)) if elsewhere else 0.0
-            self.budget.release(key, paid)
+            self.budget.settle_batched(key, paid)
 
     async def create(self, tag: str, requests: Mapping[str, Request], size: int) -> None:
         """Record and create a batch. If the reply is lost, `look` searches for the batch.
@@ -165,7 +165,7 @@ class BatchJobs:
         entries = [(f"{key}-{tag}", request) for key, request in requests.items()]
         try:
             file = await self.provider.upload_batch(tag, entries)
-            await self.ledger.mark(tag, UPLOADING if file is None else CREATING)
+            await self.ledger.mark(tag, UPLOADING if file is None else CREATING_STATUS)
             batch = await self.provider.create_batch(tag, entries, file)
         except TransientError as error:
             if error.kind == "rate_limited":  # so it was not created
@@ -186,7 +186,7 @@ class BatchJobs:
         self.ours[tag] = self.clock()
 
     def _call(self, key: str, tag: str, request: Request) -> BatchedCall:
-        usd = self.budget.held(key) if self.budget is not None else 0.0
+        usd = self.budget.batched_reservation(key) if self.budget is not None else 0.0
         decoding = request.decoding
         return BatchedCall(
             key, tag, self.run, usd, (decoding.logprobs, bool(decoding.prompt_logprobs))
@@ -318,7 +318,7 @@ class BatchJobs:
             batch_id = await self._find(batch)
             if batch_id is None and began - self.ours[batch.tag] >= self.batching.search_s:
                 file = await self.provider.batch_file(batch.tag)
-                if file is None and batch.status == CREATING:
+                if file is None and batch.status == CREATING_STATUS:
                     raise FatalCallError(
                         f"The provider knows neither the batch {batch.tag} nor its file.",
                         "If another key or project has created it, use that one. To make its "
@@ -453,12 +453,12 @@ class BatchJobs:
         if budget is None:
             return
         reply = settled.reply
-        budget.release(call.key, usd, unsure=reply is None or plausible_usage(reply) is None)
-        if call.usd and usd > call.usd + ROUNDING:
+        budget.settle_batched(call.key, usd, unsure=reply is None or plausible_usage(reply) is None)
+        if call.usd and usd > call.usd + ROUNDING_USD:
             problem = f"A call of a batch has cost ${usd:,.4f}, and at most ${call.usd:,.4f} was "
             problem += "expected. The budget cannot be kept."
             remedy = "Raise decoding.max_tokens to what its answers use, or remove budget.usd."
-            budget.break_off(BudgetBroken(problem, remedy))
+            budget.abort(BudgetBroken(problem, remedy))
 
 
 def _price(batch: RecordedBatch) -> Price | None:

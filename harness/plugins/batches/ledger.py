@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from harness.calls.database import CREATING as CREATING
-from harness.calls.database import Statement, Write, batch_copy
+from harness.calls.database import CREATING_STATUS as CREATING_STATUS
+from harness.calls.database import Statement, Write, batch_copy_path
 from harness.calls.reply_cache import Payment, ReplyCache, payment_row, reply_row
 from harness.records import Decoding, Origin, Reply, Request, budget_account, replace_surrogates
-from harness.store.files import make_folder, replacing
+from harness.store.files import make_folder, replace_atomically
 
 NOT_CREATED = "not created"  # the status of a batch that was put off: its calls are in others
 PREPARING, CANCELLING = "preparing", "cancelling"
@@ -154,7 +154,7 @@ class BatchLedger:
         )
         await self.replies.write(Write((), (), [begin, *map(_insert, calls)]))
         keys = [call.key for call in calls]
-        if self.replies.shared and not await self.replies.shared.hold_claims(tag, keys):
+        if self.replies.shared and not await self.replies.shared.keep_claims(tag, keys):
             await self._free(tag, keys)
             lost = ("DELETE FROM batch_calls WHERE tag = ?", [tag])
             await self.replies.write(Write((), (), [lost]))
@@ -170,11 +170,11 @@ class BatchLedger:
         """Copy a batch's rows beside the cache, so that they survive if that is damaged."""
         [batch] = recorded_batches(self.replies, "WHERE tag = ?", tag)
         if batch.id is None:
-            batch = batch._replace(status=CREATING)
+            batch = batch._replace(status=CREATING_STATUS)
         query = "SELECT key, tag, run, usd, logprobs FROM batch_calls WHERE tag = ?"
         calls = self.replies.read(query, [tag])
         content = msgspec.msgpack.encode((batch, calls))
-        await asyncio.to_thread(_write_copy, batch_copy(self.replies.path, tag), content)
+        await asyncio.to_thread(_write_copy, batch_copy_path(self.replies.path, tag), content)
 
     async def adopt(self, tag: str) -> None:
         """Record a batch again if a damaged cache has lost its row, but not those of its calls.
@@ -186,7 +186,15 @@ class BatchLedger:
         calls = self.calls(tag)
         if not calls:
             return
-        row = (tag, *self._place, b"{}", calls[0].run, time.time() - _LOST_S, CREATING, len(calls))
+        row = (
+            tag,
+            *self._place,
+            b"{}",
+            calls[0].run,
+            time.time() - _LOST_S,
+            CREATING_STATUS,
+            len(calls),
+        )
         insert = (
             "INSERT OR IGNORE INTO batches (tag, backend, endpoint, model, section, run, created, "
             "status, requests, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)"
@@ -247,11 +255,11 @@ class BatchLedger:
         ending: list[Statement] = [(calls, [tag]), (statement, [time.time(), status, tag])]
         await self._free(tag, keys)  # first: nobody would release the claims of forgotten calls
         await self.replies.write(Write((), (), ending))
-        batch_copy(self.replies.path, tag).unlink(missing_ok=True)
+        batch_copy_path(self.replies.path, tag).unlink(missing_ok=True)
 
     async def _free(self, tag: str, keys: Sequence[str]) -> None:
         if self.replies.shared is not None and keys:
-            await self.replies.shared.free_claims(tag, keys)
+            await self.replies.shared.release_claims(tag, keys)
 
     def mark(self, tag: str, status: str) -> asyncio.Future[None]:
         """Record the status of a batch that has not ended."""
@@ -260,7 +268,7 @@ class BatchLedger:
 
 def _write_copy(copy: Path, content: bytes) -> None:
     make_folder(copy.parent)
-    with replacing(copy) as temporary:
+    with replace_atomically(copy) as temporary:
         temporary.write_bytes(content)
 
 

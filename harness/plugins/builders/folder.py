@@ -28,7 +28,7 @@ import harness
 from harness.datasets.folder import sha256
 from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict, StoreFailed
 from harness.records import JsonObject
-from harness.store.files import replacing
+from harness.store.files import replace_atomically
 
 T = TypeVar("T")
 
@@ -166,7 +166,7 @@ class Stages:
 
     def save(self, name: str, key: str, result: object) -> None:
         """Save a stage's result under a key, replacing any earlier result of the stage."""
-        with replacing(self.folder / f"{name}.json") as temporary:
+        with replace_atomically(self.folder / f"{name}.json") as temporary:
             temporary.write_bytes(msgspec.json.encode(_Saved(key, result)))
 
     def result(self, name: str, key: str, type_: type[T], make: Callable[[], T]) -> T:

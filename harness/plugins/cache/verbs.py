@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from harness.calls.database import NAME, PRUNED, is_damage, mark
+from harness.calls.database import NAME_PREFIX, PRUNED_ACCOUNT, is_damage, mark_damaged
 from harness.cli.options import JsonFormat, agreed
 from harness.cli.verbs import VerbGroup
 from harness.config.settings import Settings
@@ -66,7 +66,7 @@ def stats(form: JsonFormat = "table") -> None:
         usd = 0.0
         if file.execute("SELECT 1 FROM sqlite_master WHERE name = 'payments'").fetchone():
             query = "SELECT count(DISTINCT run), total(usd) FROM payments WHERE run NOT LIKE ?"
-            paid = file.execute(query, [f"{NAME}%"])
+            paid = file.execute(query, [f"{NAME_PREFIX}%"])
             runs, usd = paid.fetchone()
     replies = f"{sum(row.replies for row in rows):,}"
     facts = {"file": str(path), "size": format_size(_size(path)), "replies": replies}
@@ -166,7 +166,7 @@ def _record_pruning(file: sqlite3.Connection) -> None:
         return  # an early file
     row = "INSERT OR REPLACE INTO payments (run, key, usd, created) VALUES (?, ?, 0.0, ?)"
     with file:
-        file.execute(row, [PRUNED, b"pruned", time.time()])
+        file.execute(row, [PRUNED_ACCOUNT, b"pruned", time.time()])
 
 
 def _shrink(file: sqlite3.Connection) -> bool:
@@ -197,7 +197,7 @@ def _opened(mode: str) -> Iterator[tuple[Path, sqlite3.Connection]]:
             yield path, file
     except (sqlite3.Error, OSError) as error:
         if is_damage(error):
-            mark(path)
+            mark_damaged(path)
             remedy = "The next 'harness run' moves it aside and rebuilds it from your attempts."
         verb = "read" if mode == "ro" else "change"
         raise StoreFailed(f"Cannot {verb} the cache {path}: {error}.", remedy) from None

@@ -36,7 +36,7 @@ class RunAnswers:
         self._row: dict[int, int] = {}
         self.failed = 0
         self.scripted = self._index.attempts.turns is not None
-        last_rounds = self._index.last_rounds()
+        last_rounds = self._index.last_round_rows()
         rows = last_rounds[self._index.attempts.sample[last_rounds] == 0].tolist()
         texts: list[bytes] = []
         for row, answer in zip(rows, self._read(rows), strict=True):
@@ -69,7 +69,7 @@ class RunAnswers:
 def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> RunAnswers:
     """Return a finished run's answers, for a judge's option ``against`` (see `other_run`)."""
     folder = other_run(runs, name, task.fingerprint(), "against", simulated=simulated)
-    if not folder.begun() or folder.read_manifest().get("owed"):
+    if not folder.has_attempts() or folder.read_manifest().get("owed"):
         remedy = "Run its file again first: answers made later would be missing here."
         raise ConfigError(f"against: the run {name!r} is not finished.", remedy)
     if loss := find_loss(folder, read_attempts(folder.attempts)):

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from harness.analysis.breakdown import rows_for_score
 from harness.analysis.clustered import ROUNDING
 from harness.analysis.metrics import PASS_RATE, Group
-from harness.config.sections import of_k
+from harness.config.sections import split_k
 from harness.errors import ConfigError, check_name
 from harness.plugins.comparisons.comparable import (
     Run,
@@ -251,7 +251,7 @@ def _doubts(variant: Variant, baseline: Variant, over: str) -> Iterator[str]:
             yield f"other instances in {format_count(unlike, 'group')} of {over!r}"
     missing = sum(_n_without(group, score) for group in groups.values())
     if missing:
-        unit = "instances" if of_k(score)[1] else "samples"
+        unit = "instances" if split_k(score)[1] else "samples"
         yield f"{missing:,} {unit} without {score}"
 
 
@@ -259,7 +259,7 @@ def _n_without(group: Group, score: str) -> int:
     """Return how many samples of a group (for a score of k samples: instances) lack a score."""
     if score in group.scores:
         return group.scores[score].missing
-    if of_k(score)[1]:
+    if split_k(score)[1]:
         return group.pass_at_k_instances
     if score == PASS_RATE:
         return group.missing

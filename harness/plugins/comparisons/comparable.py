@@ -15,9 +15,9 @@ from harness.analysis.breakdown import is_verdict, rows_for_score
 from harness.analysis.metrics import PASS_RATE, Metrics, task_plugin_name
 from harness.analysis.run_display import FREE_KEYS_KEY, NO_DISPLAY, RunDisplay, read_display
 from harness.analysis.summary import compute_metrics
-from harness.config.identity import NAMED, by_name, free_keys
+from harness.config.identity import NAMED_LISTS, changeable_keys, tree_by_name
 from harness.config.run_file import flatten, is_below
-from harness.config.sections import of_k
+from harness.config.sections import split_k
 from harness.errors import ConfigError, RunConflict, option, suggest_name
 from harness.plugins.comparisons.replies import NO_REPLIES, RunReplies, read_replies
 from harness.store.calls import NO_CALLS
@@ -102,7 +102,7 @@ def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score:
     attempts = read_attempts(folder.attempts)
     metrics = compute_metrics(folder, attempts, NO_CALLS, grouped=grouped, score=score)
     variant = variant_of(folder, metrics, name)
-    if of_k(score)[1] and variant.begun:
+    if split_k(score)[1] and variant.begun:
         refuse_unknown_score(variant, attempts, score)
     return variant, attempts
 
@@ -129,7 +129,7 @@ def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
     return Variant(
         name or folder.name,
         metrics,
-        settings(by_name(run), manifest.get(FREE_KEYS_KEY, ())),
+        settings(tree_by_name(run), manifest.get(FREE_KEYS_KEY, ())),
         fingerprint,
         later,
         folder.attempts,
@@ -147,9 +147,9 @@ def settings(tree: dict[str, Any], free: Collection[str] = ()) -> dict[str, Any]
     shortened key maps the full keys to their values.
     """
     by_key: dict[str, Any] = {}
-    free = [*free_keys(tree), *RECORDING, *free]
+    free = [*changeable_keys(tree), *RECORDING, *free]
     for key, value in flatten(tree).items():
-        if is_below(key, free) or key in NAMED:
+        if is_below(key, free) or key in NAMED_LISTS:
             continue
         section = section_of(key)
         if key == section:
@@ -175,7 +175,7 @@ def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
     scores = dict.fromkeys(variant.score for variant in variants)
     common = set()
     for score in scores:
-        _, k = of_k(score)
+        _, k = split_k(score)
         common.add(PASS_RATE if k else score)
     if len(common) > 1:
         listed = ", ".join(scores)
@@ -238,7 +238,7 @@ def most_samples(attempts: AttemptTable) -> int:
 
 def has_score(table: AttemptTable, score: str) -> bool:
     """Return whether a table has a score."""
-    return score in (PASS_RATE, *table.scores) or 0 < of_k(score)[1] <= most_samples(table)
+    return score in (PASS_RATE, *table.scores) or 0 < split_k(score)[1] <= most_samples(table)
 
 
 def refuse_unknown_score(run: Variant, table: AttemptTable, score: str) -> None:
@@ -250,7 +250,7 @@ def refuse_unknown_score(run: Variant, table: AttemptTable, score: str) -> None:
     if by_judge:
         verdict = max(by_judge, key=partial(is_verdict, table))  # if there is one
         remedy = f"Did you mean {verdict!r}?"
-    _, k = of_k(score)
+    _, k = split_k(score)
     if k:
         remedy = f"It needs {k:,} samples of an instance; this run has {most_samples(table):,}."
     raise ConfigError(f"The run {run.name!r} has no score {score!r}.", remedy)
@@ -261,7 +261,7 @@ def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> 
     if round_ is not None and any(table.turns is not None for table in tables):
         problem = "The rounds of a conversation are the user's turns, and are not compared."
         raise ConfigError(problem, "Omit the round: a sample passes if all its turns pass.")
-    last = max((table.most_rounds for table in tables if len(table)), default=1)
+    last = max((table.max_round for table in tables if len(table)), default=1)
     if round_ is not None and round_ > last:
         problem = f"None of the runs has a round {round_}: the last one is round {last}."
         raise ConfigError(problem, "Omit it to use each sample's last round.")

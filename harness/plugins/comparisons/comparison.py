@@ -37,7 +37,7 @@ from harness.plugins.comparisons.p_values import (
     sign_flips,
 )
 from harness.plugins.comparisons.strata import mean_of_groups, merged
-from harness.store.columns import AttemptTable, Bools, Ints, rows_by
+from harness.store.columns import AttemptTable, Bools, Ints, group_rows
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -141,7 +141,7 @@ class Pairs:
         """Map each group of a label to its pairs' row numbers, omitting pairs without a group."""
         code, names = self.codes(label)
         groups = {}
-        for place, rows in rows_by(code, len(names)):
+        for place, rows in group_rows(code, len(names)):
             groups[names[place]] = rows
         return groups
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from harness.analysis.metrics import PASS_RATE, Interval, Statistic
-from harness.config.sections import of_k
+from harness.config.sections import split_k
 from harness.plugins.comparisons.comparable import read_run
 from harness.plugins.comparisons.comparison import Comparison
 from harness.plugins.comparisons.run_comparison import (
@@ -332,7 +332,7 @@ def serious_notes(notes: Iterable[str]) -> list[Note]:
 
 def explained(scores: str) -> list[str]:
     """Return a list with a note on scores of k samples, or [] if ``scores`` names no such score."""
-    if not any(of_k(score)[1] for score in scores.split(" and ")):
+    if not any(split_k(score)[1] for score in scores.split(" and ")):
         return []
     return [
         "pass@k, pass^k: probability that at least one, or all, of k samples pass (unbiased). "

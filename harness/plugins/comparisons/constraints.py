@@ -98,7 +98,7 @@ class ConstraintFindings:
         return by_digest
 
 
-NO_FINDINGS = ConstraintFindings(TableBuilder().table()[0], {}, frozenset(), 0)
+NO_FINDINGS = ConstraintFindings(TableBuilder().build()[0], {}, frozenset(), 0)
 
 
 def read_findings(index: AttemptIndex, round_: int | None = None) -> ConstraintFindings:
@@ -107,7 +107,7 @@ def read_findings(index: AttemptIndex, round_: int | None = None) -> ConstraintF
     misses = dict[str, Misses]()
     positions = set[tuple[str, int]]()
     without = 0
-    for line in index.read(_Scored, index.last_rounds(round_)):
+    for line in index.read(_Scored, index.last_round_rows(round_)):
         has_constraints = False
         for name, score in line.scores.items():
             for place, constraint in enumerate(score.constraints()):
@@ -126,7 +126,7 @@ def read_findings(index: AttemptIndex, round_: int | None = None) -> ConstraintF
                 groups = {**line.groups, **constraint.labels, LABEL: kind}
                 builder.add(table_line(row, line.sample, line.cluster, groups, constraint.passed))
         without += not has_constraints
-    table, _ = builder.table()
+    table, _ = builder.build()
     return ConstraintFindings(table, misses, frozenset(positions), without)
 
 

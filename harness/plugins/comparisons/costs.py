@@ -65,7 +65,7 @@ class TimedCall(NamedTuple):
 def timed_calls(index: AttemptIndex) -> Iterator[TimedCall]:
     """Yield each call that was sent and timed, and has been answered or has crashed."""
     seen: set[str | None] = set()
-    rows = index.in_order()
+    rows = index.ordered_rows()
     for row, line in zip(rows.tolist(), index.read(TimedLine, rows), strict=True):
         if line.seconds is None:
             continue

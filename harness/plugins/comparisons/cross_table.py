@@ -15,7 +15,7 @@ from msgspec import Struct, field, structs
 from harness.analysis.breakdown import rows_for_score
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.config.run_file import is_below
-from harness.config.sections import of_k
+from harness.config.sections import split_k
 from harness.errors import ConfigError, RunConflict
 from harness.plugins.comparisons import comparable, run_differences
 from harness.plugins.comparisons.run_differences import distinguishing, setting
@@ -171,7 +171,7 @@ def cross_table(
             hint = f"For a row per group, add --rows {' or --rows '.join(labels)}"
     notes += _without_class(figures, columns, rows)
     notes += _differences(filled, {"model.name", *map(comparable.section_of, row_settings[0])})
-    scores = [figure.score for figure in figures if of_k(figure.score)[1]]
+    scores = [figure.score for figure in figures if split_k(figure.score)[1]]
     notes += _tries(filled, scores, options.round)
     return CrossTable(
         tasks=list(dict.fromkeys(variant.metrics.task for variant, _ in started)),
@@ -251,7 +251,7 @@ def _figures(
     variant: comparable.Variant, paper_figures: Sequence[TableFigure], scores: Sequence[str]
 ) -> list[TableFigure]:
     """Return the figures of ``scores`` (default: the paper's), and of a score of k samples."""
-    if paper_figures and not scores and not of_k(variant.score)[1]:
+    if paper_figures and not scores and not split_k(variant.score)[1]:
         return list(paper_figures)
     by_name = {PASS_RATE: TableFigure("pass rate")}
     for figure in paper_figures:

@@ -16,7 +16,7 @@ from harness.analysis.failures import MAX_TEXT_CHARS, ListedConstraint, ScoreDet
 from harness.plugins.comparisons.constraints import table_line
 from harness.store.columns import AttemptTable, TableBuilder
 from harness.store.index import AttemptIndex
-from harness.store.json_lines import decoded
+from harness.store.json_lines import decode_lines
 from harness.store.judgements import JUDGEMENT, JudgementOutcome, read_register, text_hash
 from harness.store.run_folder import JUDGEMENTS
 
@@ -75,8 +75,8 @@ def read_answers(
     index: AttemptIndex, judges: Sequence[str], round_: int | None = None
 ) -> Iterator[JudgedAnswer]:
     """Yield each sample's last answer (up to ``round_``, if given), with its latest verdicts."""
-    rows = index.last_rounds(round_)
-    recorded = index.said(rows, _JUDGEMENT.decode, judges)
+    rows = index.last_round_rows(round_)
+    recorded = index.read_judgements(rows, _JUDGEMENT.decode, judges)
     for line, judgements in zip(index.read(_Answered, rows), recorded, strict=True):
         verdicts = [None if judgement is None else _said(judgement) for judgement in judgements]
         attempt = text_hash(line.text or "")
@@ -104,7 +104,7 @@ def read_judged(
             groups = {**answer.groups, **verdict.groups}
             name = f"{answer.instance}\0{place}"
             builder.add(table_line(name, answer.sample, answer.cluster, groups, verdict.passed))
-    return builder.table()[0], without
+    return builder.build()[0], without
 
 
 def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
@@ -113,7 +113,7 @@ def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
     If ``of_criteria``, only verdicts on criteria count.
     """
     judges = set[str]()
-    for _, _, line in decoded(path.with_name(JUDGEMENTS), _Judgement, JUDGEMENT):
+    for _, _, line in decode_lines(path.with_name(JUDGEMENTS), _Judgement, JUDGEMENT):
         if line.judge not in judges:
             judged = _said(line)
             if judged.of_criteria or (judged.verdicts and not of_criteria):

@@ -76,4 +76,4 @@ def read_replies(path: Path, source: str = "") -> RunReplies:
         attempt[row] = hash((line.instance, line.sample, line.round))
         reply[row] = hash((source, line.call_id, line.text))
     instance = table.instances.digest[table.instance]
-    return RunReplies(instance, attempt, table.replied, reply, table.passed)
+    return RunReplies(instance, attempt, table.has_reply, reply, table.passed)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from harness.analysis.metrics import PASS_RATE
-from harness.config.sections import of_k
+from harness.config.sections import split_k
 from harness.errors import check_name
 from harness.plugins.comparisons.comparable import (
     Run,
@@ -236,8 +236,8 @@ def _adjusted(compared: Sequence[Against]) -> list[Against]:
 
 def _unlike_draws(baseline: Variant, variant: Variant) -> bool:
     """Return whether one run's score is of k samples, and the other's is of a single answer."""
-    _, k = of_k(baseline.score)
-    _, k_of_variant = of_k(variant.score)
+    _, k = split_k(baseline.score)
+    _, k_of_variant = split_k(variant.score)
     return (k > 1) != (k_of_variant > 1)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from harness.analysis.identical_samples import IDENTICAL_SAMPLES_PREFIX, identical_samples_warning
 from harness.analysis.metrics import PASS_RATE, Metrics
-from harness.config.identity import NAMED
-from harness.config.sections import of_k
+from harness.config.identity import NAMED_LISTS
+from harness.config.sections import split_k
 from harness.errors import RunConflict, option
 from harness.plugins.comparisons.comparable import (
     DOCUMENTS,
@@ -20,7 +20,7 @@ from harness.plugins.comparisons.comparable import (
     unequal_keys,
 )
 from harness.store.index import AttemptIndex
-from harness.store.run_folder import HASH, input_name, unnoticed
+from harness.store.run_folder import HASH_SUFFIX, input_name, rehashed_inputs
 from harness.wording import truncate
 
 CONFOUNDED = "CONFOUNDED"
@@ -85,7 +85,7 @@ def differing(
     for variant in variants:
         earlier = baseline.fingerprint
         later = variant.fingerprint
-        code = [*unnoticed(earlier, later), *unnoticed(later, earlier)]
+        code = [*rehashed_inputs(earlier, later), *rehashed_inputs(later, earlier)]
         if code:
             yield (
                 f"Whether {variant.name} and {baseline.name} have the same {', '.join(code)} is "
@@ -145,11 +145,11 @@ def _differing_inputs(
         if confounded(baseline, variant):
             inputs.discard("prompt_sha256")
         if not TEMPLATES.isdisjoint(changed(baseline, variant)):  # these are reported
-            inputs.discard(f"template{HASH}")
+            inputs.discard(f"template{HASH_SUFFIX}")
             if baseline.metrics.task not in INPUTS_0_1:
-                inputs.discard(f"prompt{HASH}")
+                inputs.discard(f"prompt{HASH_SUFFIX}")
         if variant.name in unlike_runs:
-            inputs.discard(f"checks{HASH}")
+            inputs.discard(f"checks{HASH_SUFFIX}")
         if variant.name in same_content and inputs & FORM:
             of_form.append(variant.name)
             forms.update(map(input_name, inputs & FORM))
@@ -210,7 +210,7 @@ def unequal_tries(runs: Sequence[Variant], round_: int | None = None) -> Iterato
         return
     retried: dict[str, int] = {}  # tries of the runs measured by their best sample
     for run in runs:
-        form, k = of_k(run.score)
+        form, k = split_k(run.score)
         if k > 1 and form in BEST_OF and rounds[run.name] == 1:
             retried[run.name] = k
         samples = run.settings.get("samples") or 1
@@ -223,7 +223,7 @@ def unequal_tries(runs: Sequence[Variant], round_: int | None = None) -> Iterato
                 f"measure: pass@{samples} for {run.name} and run it again, which repeats no call."
             )
     for run in several:
-        form, k = of_k(run.score)
+        form, k = split_k(run.score)
         tries = rounds[run.name] * (k if form in BEST_OF else 1)
         unequal_runs = [f"{k:,} in {name} (pass@{k})" for name, k in retried.items() if k != tries]
         if unequal_runs:
@@ -237,7 +237,7 @@ def unequal_tries(runs: Sequence[Variant], round_: int | None = None) -> Iterato
 def repeated_samples(runs: Sequence[Variant]) -> Iterator[str]:
     """Yield a sentence for each run that is measured over samples with (nearly) all equal texts."""
     for run in runs:
-        if run.attempts is None or run.metrics.simulated or of_k(run.score)[1] < 2:
+        if run.attempts is None or run.metrics.simulated or split_k(run.score)[1] < 2:
             continue
         if sentence := identical_samples_warning(AttemptIndex(run.attempts, judges=False)):
             yield sentence.replace(":", f" in {run.name}:", 1)
@@ -247,7 +247,7 @@ def unlike_verdicts(baseline: Variant, variant: Variant) -> list[str]:
     """Return the differing checks, judges and settings, of those that decide what passes."""
     deciding = {*baseline.deciding, *variant.deciding}
     keys = baseline.settings.keys() & variant.settings.keys() & {*OF_VERDICTS}
-    for kind in NAMED:
+    for kind in NAMED_LISTS:
         keys |= {f"{kind}.{name}" for name in deciding}
     names = keys & {*changed(baseline, variant)}
     inputs = unequal_keys(baseline.fingerprint, variant.fingerprint)
@@ -259,7 +259,7 @@ def unlike_verdicts(baseline: Variant, variant: Variant) -> list[str]:
     for name in deciding:
         if any(key.startswith(f"judge_{name}_") for key in inputs):
             names.add(name)
-    if not names and f"checks{HASH}" in inputs:
+    if not names and f"checks{HASH_SUFFIX}" in inputs:
         names = {"the set of checks"}
     return sorted(names)
 

@@ -133,7 +133,7 @@ def macro_f1(
         has_value, values = score_values(rows, score)
         predicted = np.full(len(rows), -1)
         predicted[has_value] = np.where(values != 0, actual[has_value], 1 - actual[has_value])
-        counted = (actual >= 0) & (has_value | rows.judged)
+        counted = (actual >= 0) & (has_value | rows.has_verdict)
         actual = actual[counted]
         predicted = predicted[counted]
         clusters = rows.cluster[counted]
@@ -210,7 +210,7 @@ def figure_values(
         if figure.weight:
             measured = weighted_mean_by_group(samples, figure.score, figure.weight, *labels)
     else:
-        answered = samples.take(samples.measured(figure.score))
+        answered = samples.take(samples.has_score(figure.score))
         measured = mean_by_group(answered, PASS_RATE, *labels)
         if figure.of == "macro_f1_answered":
             measured = macro_f1(answered, figure.score, figure.label, *labels)

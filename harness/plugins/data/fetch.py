@@ -315,7 +315,9 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
         fetch_prompts(published_prompts(judges), settings)
     if not published or not settings.fetch:
         return
-    has_begun = any(RunFolder(settings.runs_dir, run_name(base, name)).begun() for name in runs)
+    has_begun = any(
+        RunFolder(settings.runs_dir, run_name(base, name)).has_attempts() for name in runs
+    )
     missing: dict[str, tuple[DataSet, bool]] = {}  # by name; True if a task cannot run without it
     for task, option in sorted(published):
         dataset = catalogue().get(task)

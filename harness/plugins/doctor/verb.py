@@ -8,6 +8,7 @@ and sent only to the preset's own host.
 import platform
 import re
 import shutil
+import subprocess
 import tempfile
 import threading
 import time
@@ -25,11 +26,17 @@ from rich.text import Text
 import harness
 from harness.backends._http import certificates
 from harness.backends.openai import PRESETS
-from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
+from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system_type
 from harness.cli.options import JsonFormat
 from harness.cli.verbs import all_verbs, load_verb
-from harness.config.loading import load
-from harness.config.settings import Settings, check_network, cloud_credentials, key_state, secret
+from harness.config.loading import load_variants
+from harness.config.settings import (
+    Settings,
+    check_network,
+    cloud_credentials,
+    describe_key,
+    read_secret,
+)
 from harness.declarations import (
     DISTRIBUTION,
     Declaration,
@@ -70,7 +77,7 @@ def doctor(
         raise ConfigError("A run file is checked only against a cluster.", "Add --cluster.")
     settings = Settings()
     variables = {preset.key for preset in PRESETS.values() if preset.key} | {anthropic.KEY}
-    keys = {key: key_state(key) for key in sorted(variables)}
+    keys = {key: describe_key(key) for key in sorted(variables)}
     sections = {
         "Installed": [*_packages(), *_declared("Installed")],
         "Plug-ins": list(_plugins()),
@@ -121,7 +128,7 @@ def _rendered(sections: Mapping[str, Sequence[Finding]]) -> RenderableType:
 
 
 def _clusters(file: Path | None) -> Iterator[Finding]:
-    runs = [] if file is None else load(file).values()
+    runs = [] if file is None else load_variants(file).values()
     models = [(run.model, run.polish, *(j.model for j in run.judges)) for run in runs]
     sections = [section for several in models for section in several if section is not None]
     placed = {
@@ -181,13 +188,29 @@ def _faults(declaration: Declaration) -> Iterator[str]:
 
 def _packages() -> Iterator[Finding]:
     yield Finding("ok", "Python", f"{platform.python_version()} on {platform.system()}")
-    yield Finding("ok", "harness", harness.__version__)
+    commit = checked_out_commit(Path(harness.__file__).parents[1])
+    version = harness.__version__
+    yield Finding("ok", "harness", f"{version}, commit {commit}" if commit else version)
     for package in ("openai", "anthropic", "nltk"):
         try:
             yield Finding("ok", package, metadata.version(package))
         except metadata.PackageNotFoundError:
             remedy = f"pip install {harness.DISTRIBUTION}"
             yield Finding("broken", package, "is not installed", remedy)
+
+
+def checked_out_commit(folder: Path) -> str:
+    """Return the commit of a clone, with "-dirty" if files are modified, or "" elsewhere."""
+    git = folder / ".git"
+    if not git.exists():  # such as site-packages, perhaps within another repository
+        return ""
+    command = ["git", f"--git-dir={git}", f"--work-tree={folder}", "describe"]
+    command += ["--always", "--dirty", "--exclude=*"]
+    try:
+        process = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return process.stdout.strip()
 
 
 def _declared(section: str) -> Iterator[Finding]:
@@ -244,7 +267,7 @@ def _folder(name: str, path: Path, otherwise: CheckupState) -> Finding:
     except OSError as error:
         remedy = f"Fix its permissions, or set HARNESS_{name.upper()}_DIR to another folder."
         return Finding(otherwise, name, f"{path}: cannot be written: {error.strerror}", remedy)
-    kind = file_system(there)
+    kind = file_system_type(there)
     facts = [kind, f"{free} free", "" if there == path.absolute() else "will be created"]
     if name == "cache":
         slow = "safe mode: slower, because it is a network file system"
@@ -296,10 +319,10 @@ def _endpoints(keys: Mapping[str, str]) -> Iterator[Endpoint]:
         if preset.url and preset.key is None:
             yield Endpoint(name, f"{preset.url}/models")
         elif preset.url and preset.key and keys[preset.key] == "is set":
-            headers = {"authorization": f"Bearer {secret(preset.key)}"}
+            headers = {"authorization": f"Bearer {read_secret(preset.key)}"}
             yield Endpoint(name, f"{preset.url}/models", preset.key, headers)
     if keys[anthropic.KEY] == "is set":  # every version lists the models
-        headers = {"x-api-key": secret(anthropic.KEY), "anthropic-version": "2023-06-01"}
+        headers = {"x-api-key": read_secret(anthropic.KEY), "anthropic-version": "2023-06-01"}
         yield Endpoint("anthropic", f"{anthropic.URL}/v1/models", anthropic.KEY, headers)
 
 

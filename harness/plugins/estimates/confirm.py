@@ -13,7 +13,7 @@ from rich.text import Text
 from harness.analysis.metrics import unanswerable_note
 from harness.cli.options import agreed
 from harness.config.prices import FREE
-from harness.config.settings import Settings, shown_url
+from harness.config.settings import Settings, mask_url_keys
 from harness.engine.job import Job
 from harness.engine.judges import JudgeModel, judge_warnings
 from harness.engine.models import Model
@@ -180,7 +180,7 @@ def _upper_cost(model: Model, cost: EstimateRange, calls: float) -> float:
 
 def _confirmed(job: Job) -> bool:
     """Return whether the run has already begun, with at least as many samples and rounds as now."""
-    if not job.folder.begun():
+    if not job.folder.has_attempts():
         return False
     planned = job.folder.progress()[1] or 0
     rounds = job.folder.read_config().rounds.max
@@ -223,7 +223,7 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str], base: str) -> Non
     prompts: list[object] = []  # already shown
     for job, plan, rows in zip(jobs, plans, facts, strict=True):
         run = str(job.settings.runs_dir / run_name(base, job.variant.name))
-        if job.folder.begun():
+        if job.folder.has_attempts():
             run += " (continued)"
         own_rows = {name: text for name, text in rows.items() if name not in common}
         show_facts({"run": run, **own_rows})
@@ -279,7 +279,7 @@ def _totals(jobs: Sequence[Job], plans: Sequence[DryRun]) -> dict[str, str]:
 def _rows(job: Job, plan: DryRun) -> dict[str, str]:
     run = job.run
     answers = plan.model
-    url = shown_url(job.model.backend.endpoint)
+    url = mask_url_keys(job.model.backend.endpoint)
     played = plan.user.calls if plan.user else EstimateRange()
     instances = f"{plan.instances:,}"
     if run.limit is not None and plan.instances < run.limit and run.shard is None:
@@ -300,7 +300,7 @@ def _rows(job: Job, plan: DryRun) -> dict[str, str]:
         rows["shots"] = f"{run.task.shots.n:,} before each prompt"
         if lacking := job.shots.lacking:
             rows["shots"] += f"; fewer for {lacking:,} instances, which lack suitable ones"
-    if run.part is not None:
+    if run.parsed_shard is not None:
         parts = ["instances"]
         if not run.budget.shared:
             parts.append("budget")

@@ -11,8 +11,8 @@ from itertools import groupby
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from harness.calls.database import LOCKED_S
-from harness.calls.prompt_cache import SharedBeginnings
+from harness.calls.database import LOCK_TIMEOUT_S
+from harness.calls.prompt_cache import SharedPrefixes
 from harness.calls.reply_cache import CacheDamaged, ReplyCache
 from harness.config.settings import Settings
 from harness.engine.assessment import Assessment, assess, judged_outcomes, reply_outcome
@@ -72,7 +72,7 @@ class CallEstimate:
     def __init__(self, model: Model | None) -> None:
         self._price = model.usual_price if model else None
         caching = model is not None and model.backend.prompt_caching
-        self._beginnings = SharedBeginnings() if caching else None
+        self._beginnings = SharedPrefixes() if caching else None
         self._usd = EstimateRange()
         self.calls = EstimateRange()
         self.input_tokens = EstimateRange()
@@ -137,7 +137,7 @@ class CallEstimate:
         for ratio in CHARACTERS_PER_TOKEN:
             n = round(characters / ratio)
             usage = Usage(n, cached_input_tokens=n)
-            bounds.append(self._price.saved(usage))
+            bounds.append(self._price.cache_savings(usage))
         return EstimateRange(*bounds)
 
     def add_questions(self, questions: Sequence[Question], *, certain: bool, growth: float) -> None:
@@ -511,4 +511,4 @@ def cached_replies(
             yield lambda _: None
             return
         with replies:
-            yield partial(replies.get, wait_s=LOCKED_S)
+            yield partial(replies.get, wait_s=LOCK_TIMEOUT_S)

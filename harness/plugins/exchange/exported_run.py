@@ -23,7 +23,7 @@ from harness.engine.resolving import row_fields
 from harness.errors import StoreFailed, import_extra
 from harness.records import Attempt, Usage, replace_surrogates
 from harness.results import RunResult, open_attempts
-from harness.store.files import OUTPUT_REMEDY, output_file
+from harness.store.files import OUTPUT_REMEDY, replace_output
 from harness.store.index import AttemptIndex, AttemptLine
 from harness.store.run_folder import RunFolder
 
@@ -267,7 +267,7 @@ def write_parquet(rows: ExportedRows, path: Path) -> None:
     """
     duckdb = import_extra("duckdb", "parquet")
     with (
-        output_file(path) as target,
+        replace_output(path) as target,
         tempfile.TemporaryDirectory(
             prefix=".harness-", dir=path.resolve().parent, ignore_cleanup_errors=True
         ) as work,

@@ -34,8 +34,16 @@ from harness.errors import (
     suggest_name,
 )
 from harness.records import CRASH_VERSION, MAX_MAGNITUDE, SCHEMA_VERSION, Attempt, Role, Score
-from harness.store.file_states import GROWING, KEY, RESULTS, SETTINGS, file_states, line_tag, sealed
-from harness.store.files import RUN_REMEDY, write_json, write_whole
+from harness.store.file_states import (
+    APPENDED_FILES,
+    RESULT_FILES,
+    SETTINGS_FILES,
+    STATES_KEY,
+    compute_states,
+    run_tag,
+    seal_line,
+)
+from harness.store.files import RUN_REMEDY, write_atomically, write_json
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter, read_json
 from harness.store.manifest import package_versions
@@ -228,10 +236,12 @@ def write_run(root: Path, name: str, source: Path, imported: Imported) -> RunFol
         try:
             folder.read_config()
             # Without states, a run that is not complete would be taken for one that lost lines.
-            folder.update_manifest({KEY: file_states(folder.path, (*GROWING, *SETTINGS))})
-            write_whole(folder.metrics, encode_metrics(compute_metrics(folder)))
-            names = (*GROWING, *SETTINGS, *RESULTS)
-            folder.update_manifest({KEY: file_states(folder.path, names)})
+            folder.update_manifest(
+                {STATES_KEY: compute_states(folder.path, (*APPENDED_FILES, *SETTINGS_FILES))}
+            )
+            write_atomically(folder.metrics, encode_metrics(compute_metrics(folder)))
+            names = (*APPENDED_FILES, *SETTINGS_FILES, *RESULT_FILES)
+            folder.update_manifest({STATES_KEY: compute_states(folder.path, names)})
         except (ConfigError, DataInvalid, StoreFailed) as error:
             reason = error.message.replace(str(folder.path), "the run")
             raise invalid(str(source), f"cannot be read as a run ({reason})") from None
@@ -256,7 +266,7 @@ def refuse_existing(folder: RunFolder) -> None:
 def _fill(folder: RunFolder, source: Path, imported: Imported) -> None:
     rounds: set[tuple[str, int, int]] = set()
     run_id = uuid4().hex
-    seal = partial(sealed, tag=line_tag(run_id))
+    seal = partial(seal_line, tag=run_tag(run_id))
     with JsonLinesWriter(folder.attempts, seal) as writer:
         for where, attempt in imported.attempts:
             _refuse_unusable(where, attempt)

@@ -19,7 +19,7 @@ from harness.analysis.metrics import Mean, Metrics, Rate
 from harness.errors import ConfigError, import_extra
 from harness.plugins.exchange.exported_run import ExportedRun
 from harness.records import Attempt, Score, Usage
-from harness.store.files import output_file
+from harness.store.files import replace_output
 from harness.store.index import read_names
 
 SUFFIXES = (".eval", ".json")
@@ -58,7 +58,7 @@ def write_inspect(run: ExportedRun, path: Path) -> None:
     tree = _header(run)
     model = tree["eval"]["model"]
     log_id = tree["eval"]["eval_id"]
-    with output_file(path) as temporary:
+    with replace_output(path) as temporary:
         tree["samples"] = [
             inspect_log.EvalSample.model_validate(_sample(rounds, model, f"{log_id}-{number}"))
             for number, rounds in enumerate(run.read_samples(Attempt))

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from harness.config.run_file import RunFile
-from harness.config.validation import problems
+from harness.config.validation import describe_errors
 from harness.errors import import_extra
 from harness.plugins.exchange import imported_run
 from harness.plugins.exchange.imported_run import (
@@ -187,7 +187,7 @@ def _exported(
     try:
         run = RunFile.model_validate(exported["config"])
     except ValidationError as error:
-        problem = f"its run file is not valid ({problems(error, RunFile)[0]})"
+        problem = f"its run file is not valid ({describe_errors(error, RunFile)[0]})"
         raise invalid(str(path), problem) from None
     recorded = exported.get("manifest")
     if not isinstance(recorded, dict):

@@ -35,7 +35,7 @@ from harness.plugins.exchange.inspect_export import write_inspect
 from harness.plugins.exchange.inspect_import import is_inspect_log, read_inspect
 from harness.plugins.exchange.lm_eval import is_lm_eval, read_lm_eval
 from harness.records import content_hash
-from harness.store.files import output_file
+from harness.store.files import replace_output
 from harness.store.run_folder import RunFolder
 from harness.terminal.console import ExactOutput, say
 
@@ -102,7 +102,7 @@ def export(
         write_csv(rows, ExactOutput())
         return
     else:
-        with output_file(path) as new, new.open("w", encoding="utf-8", newline="") as out:
+        with replace_output(path) as new, new.open("w", encoding="utf-8", newline="") as out:
             write_csv(rows, out)
     say(f"{len(rows):,} {'attempts' if attempts else 'samples'} in {file}")
 
@@ -234,7 +234,7 @@ def write_hf_results(run: ExportedRun, path: Path, fields: Mapping[str, str]) ->
     except ValueError as error:
         raise ConfigError(f"huggingface_hub refuses the entry: {error}") from None
     content = yaml.safe_dump(hub.eval_result_entries_to_yaml([entry]), sort_keys=False)
-    with output_file(path) as new:
+    with replace_output(path) as new:
         new.write_text(content, encoding="utf-8")
     return values[measure]
 

@@ -384,7 +384,7 @@ def build_shots(
             which = "this run itself" if is_this_run else "a variant of the same file"
             problem = f"{key}: {section.run!r} is {which}, whose errors may still change."
             raise ConfigError(problem, "Name an earlier run of another file.")
-        if not earlier.begun() or earlier.read_config().task.name != run.task.name:
+        if not earlier.has_attempts() or earlier.read_config().task.name != run.task.name:
             problem = f"{key}: the run {section.run!r} has no attempts yet, or another task."
             raise ConfigError(problem, "Run it first, or name a run of this task.")
         mistakes = Mistakes(earlier)

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.config.validation import validated
+from harness.config.validation import validate
 from harness.datasets.folder import DataFolder
 from harness.engine.run_files import RUN_FILE, recorded_baseline, run_named
 from harness.errors import ConfigError
@@ -62,7 +62,7 @@ def check_section(
         check = default | check
     elif "max_drop" in check:
         check = {"baseline": default.get("baseline")} | check
-    return validated(CheckSection, check, "check")
+    return validate(CheckSection, check, "check")
 
 
 @dataclass(frozen=True)

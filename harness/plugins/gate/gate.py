@@ -26,7 +26,7 @@ from harness.analysis.breakdown import Groups, Key, is_verdict, mean_by_group, s
 from harness.analysis.clustered import clustered_rate
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.summary import default_measure
-from harness.config.sections import of_k
+from harness.config.sections import split_k
 from harness.errors import ConfigError, RunConflict, suggest_name
 from harness.plugin_loader import PYTHON_SUFFIX
 from harness.plugins.comparisons.comparable import (
@@ -63,7 +63,7 @@ from harness.plugins.gate.unjudged import Unjudged, unjudged
 from harness.records import CallTotals, Time
 from harness.report.text import format_time
 from harness.store.calls import NO_CALLS, RunCalls, read_calls
-from harness.store.columns import AttemptTable, natural
+from harness.store.columns import AttemptTable, natural_sort_key
 from harness.store.index import AttemptIndex, read_attempts, read_names
 from harness.store.judgements import read_register
 from harness.store.run_folder import RunFolder, read_prices
@@ -176,7 +176,7 @@ def _measure(
     if (answered_at := application_answered_at(folder)) is not None:
         notes.append(application_note(variant.name, answered_at))
     if baseline is not None and check.max_drop is not None:
-        if check.score == PASS_RATE or of_k(check.score)[1]:
+        if check.score == PASS_RATE or split_k(check.score)[1]:
             refuse_unlike_verdicts(baseline[0], variant)
         notes += differing(baseline[0], [variant], models=True)
         for decision in _changes(baseline, run, check.score, -check.max_drop, check.by):
@@ -246,7 +246,7 @@ def _refuse_without_verdicts(folder: RunFolder, run: Run, names: Collection[str]
     variant, table = run
     rates = []
     for name in names:
-        if (name == PASS_RATE or of_k(name)[1]) and name not in table.scores:
+        if (name == PASS_RATE or split_k(name)[1]) and name not in table.scores:
             rates.append(name)
     judges = read_register(folder.path).judges.values()
     judged = any(judge.decides and judge.verdicts for judge in judges)
@@ -258,7 +258,7 @@ def _refuse_without_verdicts(folder: RunFolder, run: Run, names: Collection[str]
 
 def _refuse_unknown_figure(run: Run, name: str) -> None:
     variant, table = run
-    if not has_score(table, name) and not of_k(name)[1]:
+    if not has_score(table, name) and not split_k(name)[1]:
         figures = [PASS_RATE, *table.scores, COST, COST_PER_SAMPLE, "latency_p50", "latency_p95"]
         problem = f"The run {variant.name!r} has no score or figure {name!r}."
         raise ConfigError(problem, suggest_name(name, figures))
@@ -419,13 +419,13 @@ def failing(gate: Gate, decision: Decision) -> list[str]:
     ids = _beyond(gate.run, decision, score)
     if gate.baseline is not None and score != decision.what:
         ids -= _beyond(gate.baseline, decision, score)
-    return sorted(ids, key=natural)
+    return sorted(ids, key=natural_sort_key)
 
 
 def _beyond(run: Variant, decision: Decision, score: str) -> set[str]:
     assert run.attempts is not None, "it has been read"
     table = read_attempts(run.attempts).last_rounds()
-    if of_k(score)[1]:
+    if split_k(score)[1]:
         score = PASS_RATE
     has_value, values = score_values(table, score)
     if is_verdict(table, score):

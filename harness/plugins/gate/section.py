@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 from typing_extensions import override
 
-from harness.config.sections import BoundsSection, of_k
+from harness.config.sections import BoundsSection, split_k
 from harness.errors import ConfigError, suggest_name
 from harness.ports import Task, overrides_method
 
@@ -66,7 +66,7 @@ class CheckSection(BoundsSection):
         names = {PASS_RATE}
         unknown = set()
         for name in self.scores:
-            k = of_k(name)[1]
+            k = split_k(name)[1]
             if k > samples:
                 problem = f"check: {name!r:.60} needs more than samples: {samples}."
                 raise ConfigError(problem, "Raise samples, or lower the number after '@' or '^'.")

@@ -13,7 +13,7 @@ from harness.plugins.comparisons.comparable import Run
 from harness.records import OUTCOMES, Outcome
 from harness.store.columns import AttemptTable, Bools
 from harness.store.index import AttemptIndex
-from harness.store.judgements import FAILED, Judgement, read_register
+from harness.store.judgements import FAILED_OUTCOMES, Judgement, read_register
 from harness.store.run_folder import RunFolder
 
 
@@ -42,7 +42,7 @@ def unjudged(folder: RunFolder, run: Run, scores: Sequence[str], allowed: float)
     """
     variant, table = run
     last = table.is_last_round()
-    without_answer = table.judged & (table.outcome != OUTCOMES.index("ok"))
+    without_answer = table.has_verdict & (table.outcome != OUTCOMES.index("ok"))
     lacking = np.zeros(len(table), np.bool_)
     without_judgement = set[int]()
     unscored = []
@@ -81,7 +81,7 @@ def _without_judgement(folder: RunFolder, score: str) -> set[int]:
     judge = score.partition(".")[0]
     if judge in register.judges:
         judges = [judge, *register.judges[judge].members]
-    return {*AttemptIndex(folder.attempts).missing_judgements(judges, FAILED)}
+    return {*AttemptIndex(folder.attempts).missing_judgements(judges, FAILED_OUTCOMES)}
 
 
 def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:
@@ -91,11 +91,11 @@ def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:
     does not apply to it. Attempts that failed without an answer, such as crashes, lack the score.
     """
     if score not in table.scores:
-        return ~table.judged
-    absent = ~table.measured(score)
+        return ~table.has_verdict
+    absent = ~table.has_score(score)
     if not absent.any():
         return absent
-    passed_or_failed: Bools = table.judged & (table.outcome == OUTCOMES.index("ok"))
+    passed_or_failed: Bools = table.has_verdict & (table.outcome == OUTCOMES.index("ok"))
     index = AttemptIndex(folder.attempts)
     judge = score.partition(".")[0]
     registered = index.register.judges
@@ -104,8 +104,10 @@ def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:
     rows = np.flatnonzero(absent & passed_or_failed)
     judges = registered[judge].members or (judge,)
     for row, judgements in zip(
-        rows, index.said(rows, Decoder(Judgement).decode, judges), strict=True
+        rows, index.read_judgements(rows, Decoder(Judgement).decode, judges), strict=True
     ):
-        has_failed = any(judgement and judgement.outcome in FAILED for judgement in judgements)
+        has_failed = any(
+            judgement and judgement.outcome in FAILED_OUTCOMES for judgement in judgements
+        )
         absent[row] = has_failed
     return absent

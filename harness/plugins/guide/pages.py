@@ -15,7 +15,7 @@ from harness.config.shipped import ROOTS
 from harness.errors import ConfigError, suggest_name
 from harness.plugins.guide.search import DocumentSection, SectionIndex, sections_of
 from harness.report.text import escape_text, escape_unprintable
-from harness.store.files import make_folder, write_whole
+from harness.store.files import make_folder, write_atomically
 from harness.terminal.console import output, say, show_facts, show_listing
 from harness.wording import format_count, truncate
 
@@ -180,7 +180,7 @@ def init(folder: Annotated[Path, typer.Argument(metavar="FOLDER")] = Path()) -> 
         raise ConfigError(problem, "Remove it, or name another folder: harness init FOLDER.")
     make_folder(folder)
     for path in files:
-        write_whole(folder / path.name, path.read_bytes())
+        write_atomically(folder / path.name, path.read_bytes())
     say(f"Written: {', '.join(str(folder / path.name) for path in files)}")
     if slurm:
         say("Next: set the run file and the resources in one of them, then: sbatch my_array.sbatch")

@@ -69,7 +69,7 @@ def draw(folder: RunFolder, n: int, label: str = "", seed: int = 0) -> list[Fail
     attempts = folder.attempts
     index = AttemptIndex(attempts)
     warn_of_missing(folder, index.attempts)
-    last = index.last_rounds()
+    last = index.last_round_rows()
     verdicts = index.attempts.passed[last]
     if (verdicts == NOT_JUDGED).all():
         raise DataMissing(f"The run {run!r} has no verdicts, so no failures.", "Name a checker.")

@@ -14,11 +14,11 @@ from pydantic import BaseModel
 
 from harness.analysis.metrics import Metrics, encode_metrics
 from harness.analysis.summary import compute_metrics
-from harness.config.identity import judge_conflicts
+from harness.config.identity import conflicting_judge_keys
 from harness.config.run_file import Shard
 from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
-from harness.config.validation import validated
+from harness.config.validation import validate
 from harness.engine.assessment import judged_outcomes
 from harness.engine.call_stack import bind
 from harness.engine.judges import JudgeModel, Judges, build_judge, check_panels, judge_warnings
@@ -39,21 +39,21 @@ from harness.records import Attempt, Instance, Request
 from harness.scoring.reasoning import KEEP, Reasoning
 from harness.store.file_states import (
     JUDGED_REFERENCES,
-    RESULTS,
-    file_states,
-    forget_states,
-    record_lacking,
+    RESULT_FILES,
+    compute_states,
+    record_incomplete,
     record_redraws,
     record_states,
+    remove_states,
 )
-from harness.store.files import write_json, write_whole
-from harness.store.index import AttemptIndex, count_redraws, lacks_judgements
+from harness.store.files import write_atomically, write_json
+from harness.store.index import AttemptIndex, count_run_redraws, lacks_judgements
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgements import JudgementOutcome, RegisteredJudge, read_register
-from harness.store.lost_lines import refuse_changed, refuse_changed_settings
+from harness.store.lost_lines import check_resumable, check_settings
 from harness.store.run_folder import JUDGEMENTS, JUDGES, RunFolder, references_folder
 from harness.store.runs import base_name
-from harness.store.unrecorded import UNRECORDED
+from harness.store.unrecorded import UNRECORDED_KEY
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -121,7 +121,7 @@ class LaterJudge:
             task = self.judges.task
             outcomes = judged_outcomes(task)
             for instance in self.data:
-                attempts = index.read(Attempt, index.rows_of(instance.id), judged=False)
+                attempts = index.read(Attempt, index.find_rows(instance.id), judged=False)
                 for answer in answers.of(attempts):
                     if answer.outcome in outcomes:
                         yield judge.requests(answered(task, instance, answer, answers), answer)
@@ -163,7 +163,7 @@ def registered_section(folder: RunFolder, name: str) -> JudgeSection | PanelSect
 def _registered(folder: RunFolder, judge: RegisteredJudge, section: type[S]) -> S:
     path = folder.path / JUDGES
     section_without_removed = drop_removed_options(judge.section)
-    return validated(
+    return validate(
         section, section_without_removed, str(path), "Remove it, then run or judge again."
     )
 
@@ -197,7 +197,7 @@ def prepare_judge(
         if before.members:
             raise RunConflict(f"{section.as_!r} is a panel of the run {folder.name!r}.", RENAME)
         old = resolved_judge(_registered(folder, before, JudgeSection))
-        differing += judge_conflicts(old, section)
+        differing += conflicting_judge_keys(old, section)
     builder = ModelBuilder(resources, run.limits, folder.servers, task, data, run.folder)
     judge = build_judge(section, run.task.name, task, builder)
     if before is not None and before.fingerprint:
@@ -221,7 +221,7 @@ def prepare_judge(
         usd = run.budget_usd
         shared = run.budget.shared
         base = base_name(folder)
-        part = run.part
+        part = run.parsed_shard
     if usd is not None:
         check_prices([judge.model], resources)
     judges = Judges(task, [judge])
@@ -252,7 +252,7 @@ def prepare_panel(
 def _task_of(
     folder: RunFolder, settings: Settings, later: Sequence[JudgeSection] = ()
 ) -> Task[Any]:
-    if not folder.begun():
+    if not folder.has_attempts():
         raise DataMissing(
             f"The run {folder.name!r} has no attempts to judge.", "Run its run file again."
         )
@@ -271,7 +271,7 @@ async def judge_later(
     folder = job.folder
     place = job.folder
     if not job.references or references_folder(folder).path.exists():
-        refuse_changed_settings(folder.path)
+        check_settings(folder.path)
     models = [judge.model for judge in job.judges.models]
     async with open_session(
         models,
@@ -282,12 +282,12 @@ async def judge_later(
         base=job.base,
         part=job.part,
     ) as session:
-        lost = refuse_changed(folder)
+        lost = check_resumable(folder)
         if job.references:
-            forget_states(folder.path, JUDGED_REFERENCES)
+            remove_states(folder.path, JUDGED_REFERENCES)
         else:
-            record_lacking(folder.path, lost)
-            record_states(folder.path, file_states(folder.path, [JUDGEMENTS], grow=True))
+            record_incomplete(folder.path, lost)
+            record_states(folder.path, compute_states(folder.path, [JUDGEMENTS], grow=True))
         try:
             # New judgements also affect the panels that include the judge.
             registered = read_register(folder.path).judges.values()
@@ -300,7 +300,7 @@ async def judge_later(
                 place, combined = _write_references(job, judges)
             judges.register(folder, later=True)
             tally = Tally(budget=session.budget)
-            seal = bytes if job.references else folder.seal()
+            seal = bytes if job.references else folder.line_sealer()
             with JsonLinesWriter(place.path / JUDGEMENTS, seal) as writer:
                 judging = Judging(
                     *(combined, partial(bind, session), place.attempts, writer, tally),
@@ -317,16 +317,16 @@ async def judge_later(
         finally:
             written = list(JUDGED_REFERENCES if job.references else [JUDGEMENTS])
             if not job.references and not (lost and lacks_judgements(folder)):
-                record_lacking(folder.path, ())
-                record_redraws(folder.path, count_redraws(folder))
-            record_states(folder.path, file_states(folder.path, written))
+                record_incomplete(folder.path, ())
+                record_redraws(folder.path, count_run_redraws(folder))
+            record_states(folder.path, compute_states(folder.path, written))
             manifest = folder.read_manifest()
-            if lost or UNRECORDED in manifest:
+            if lost or UNRECORDED_KEY in manifest:
                 counts = msgspec.to_builtins(session.unrecorded(folder))
-                write_json(folder.manifest, manifest | {UNRECORDED: counts})
+                write_json(folder.manifest, manifest | {UNRECORDED_KEY: counts})
             metrics = compute_metrics(folder)
-            write_whole(folder.metrics, encode_metrics(metrics))
-            record_states(folder.path, file_states(folder.path, RESULTS))
+            write_atomically(folder.metrics, encode_metrics(metrics))
+            record_states(folder.path, compute_states(folder.path, RESULT_FILES))
     left = tally.left - waiting
     lost_instances = left if not session.stop.requested else 0
     ended: Ending = "finished" if left == lost_instances else session.ended

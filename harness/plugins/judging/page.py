@@ -67,7 +67,7 @@ def read_panels(index: AttemptIndex) -> list[PanelFindings]:
     tables: dict[str, dict[tuple[str, str], TableBuilder]] = defaultdict(
         lambda: defaultdict(TableBuilder)
     )
-    for line in index.read(_Judged, index.last_rounds()):
+    for line in index.read(_Judged, index.last_round_rows()):
         for name, score in line.scores.items():
             votes = _votes(score) if name.startswith(panels) else ()
             for place, (passed, by_judge) in enumerate(votes):
@@ -92,7 +92,7 @@ def _shares(passed: bool | None, votes: Mapping[str, bool | None]) -> dict[tuple
 
 
 def _findings(score: str, tables: Mapping[tuple[str, str], TableBuilder]) -> PanelFindings:
-    shares = {key: mean_score(builder.table()[0], PASS_RATE) for key, builder in tables.items()}
+    shares = {key: mean_score(builder.build()[0], PASS_RATE) for key, builder in tables.items()}
     nothing = SampleStatistic()
     members = []
     for (kind, judge), share in shares.items():

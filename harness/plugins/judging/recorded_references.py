@@ -11,26 +11,26 @@ from pathlib import Path
 from harness.errors import StoreFailed
 from harness.records import SCHEMA_VERSION, Attempt, replace_surrogates
 from harness.store.attempt_lines import ATTEMPT
-from harness.store.columns import LineName
+from harness.store.columns import LineKey
 from harness.store.files import REMEDY
-from harness.store.json_lines import JsonLinesWriter, decoded
+from harness.store.json_lines import JsonLinesWriter, decode_lines
 from harness.store.run_folder import RunFolder
 
 
-class Unit(LineName):
+class Unit(LineKey):
     """The groups and the statistical cluster of an instance."""
 
     groups: dict[str, str]
     cluster: str
 
 
-class _Line(LineName):
+class _Line(LineKey):
     text: str | None = None
 
 
 def read_units(path: Path) -> dict[str, Unit]:
     """Return the groups and cluster of each instance in an attempts file, by instance id."""
-    return {line.instance: line for _, _, line in decoded(path, Unit, ATTEMPT)}
+    return {line.instance: line for _, _, line in decode_lines(path, Unit, ATTEMPT)}
 
 
 def record_references(folder: RunFolder, references: Iterable[tuple[Unit, str]]) -> None:
@@ -39,7 +39,9 @@ def record_references(folder: RunFolder, references: Iterable[tuple[Unit, str]])
         folder.path.mkdir(exist_ok=True)
     except OSError as error:
         raise StoreFailed(f"Cannot create {folder.path}: {error.strerror}.", REMEDY) from None
-    recorded = {line.instance: line.text for _, _, line in decoded(folder.attempts, _Line, ATTEMPT)}
+    recorded = {
+        line.instance: line.text for _, _, line in decode_lines(folder.attempts, _Line, ATTEMPT)
+    }
     with JsonLinesWriter(folder.attempts) as writer:
         for unit, text in references:
             if recorded.get(unit.instance) == replace_surrogates(text):

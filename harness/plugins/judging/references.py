@@ -22,9 +22,9 @@ from harness.analysis.failures import MAX_TEXT_CHARS
 from harness.datasets.folder import decode_json, numbered_lines
 from harness.errors import ConfigError, DataInvalid, reraise_as
 from harness.plugins.comparisons.judge_verdicts import JudgedAnswer, JudgeVerdict, Said
-from harness.store.columns import NOT_JUDGED, Rows, name_digest
-from harness.store.file_states import changed_files, file_states, record_states
-from harness.store.files import make_folder, write_whole
+from harness.store.columns import NOT_JUDGED, NumericRows, name_digest
+from harness.store.file_states import compute_states, find_changed_files, record_states
+from harness.store.files import make_folder, write_atomically
 from harness.store.run_folder import LABELS, RunFolder
 from harness.wording import truncate
 
@@ -90,7 +90,7 @@ def kept_labels(run: Path, judge: str) -> dict[str, Path]:
 def changed_labels(run: Path, judge: str) -> list[str]:
     """Return the names of a judge's label files that were edited or deleted in a run's folder."""
     folder = f"{LABELS}/{judge}/"
-    names = changed_files(run, lambda name: name.startswith(folder))
+    names = find_changed_files(run, lambda name: name.startswith(folder))
     return [name.removeprefix(folder) for name in names]
 
 
@@ -107,10 +107,10 @@ def keep_labels(folder: RunFolder, judge: str, name: str, labels: Sequence[Label
     own_labels = [replace(label, run=None) for label in labels if label.run in (None, folder.name)]
     if not own_labels:
         return
-    with folder.hold():
+    with folder.lock():
         make_folder(path.parent)
-        write_whole(path, msgspec.json.Encoder().encode_lines(own_labels))
-        record_states(folder.path, file_states(folder.path, [f"{LABELS}/{judge}/{name}"]))
+        write_atomically(path, msgspec.json.Encoder().encode_lines(own_labels))
+        record_states(folder.path, compute_states(folder.path, [f"{LABELS}/{judge}/{name}"]))
 
 
 def _labels(path: Path) -> Iterator[tuple[int, Label]]:
@@ -196,7 +196,7 @@ def pair_verdicts(
     labels = {} if isinstance(reference, str) else _by_answer(reference, list(runs))
     kinds = {"judge": "b", "reference": "b", "probability": "d", "reference_probability": "d"}
     kinds |= {"cluster": "q", "run": "i", "answer": "i", "grouping": "i"}
-    rows = Rows(**kinds)
+    rows = NumericRows(**kinds)
     groupings: dict[tuple[tuple[str, str], ...], int] = {}
     unmatched: list[tuple[Label, str]] = []  # with the reasons
     left = Counter[str]()

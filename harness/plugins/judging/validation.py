@@ -464,12 +464,13 @@ def judges_document(validations: Sequence[JudgeValidation]) -> TableDocument:
     first = validations[0]
     rows = []
     notes: list[str] = []
-    n_known = 0  # judges whose probabilities are known, and vary
+    is_known = False
+    has_gaps = False
     for validation in validations:
         notes += [note for note in validation.notes if note not in notes]
-        covariance_mean = validation.confidence_covariance.mean
-        n_known += covariance_mean is not None
-        both = (covariance_mean, validation.confidence_correlation.mean)
+        both = (validation.confidence_covariance.mean, validation.confidence_correlation.mean)
+        is_known |= both[0] is not None
+        has_gaps |= None in both
         taus = {ranking.score: ranking.tau_b for ranking in validation.rankings}
         accuracy, between, kappa, *sizes = _agreement(validation.agreement)
         row = [validation.judge, accuracy, between, kappa, *both, taus.get("soft"), *sizes]
@@ -478,9 +479,9 @@ def judges_document(validations: Sequence[JudgeValidation]) -> TableDocument:
     columns: list[Column | str | None]
     columns = ["judge", "accuracy ± s.e.", "95%", "kappa", "covariance", "r", tau, "n", "abstained"]
     about = "Each judge over the criteria that it and the reference decided on."
-    if n_known:
+    if is_known:
         about += " covariance and r: of both judges' probabilities of yes."
-        if n_known < len(validations):
+        if has_gaps:
             about += " n/a: too few of these probabilities are known, or they do not vary."
     else:
         columns[4:6] = [None, None]
@@ -556,6 +557,8 @@ def _captions(validation: JudgeValidation) -> list[str]:
         sentences.append("The judge's probabilities are not known, so there is no calibration.")
     if validation.confidence_covariance.n:
         sentences.append("Both judges: their probabilities of yes (covariance at most 0.25).")
+        if validation.confidence_correlation.mean is None:
+            sentences.append("n/a: too few of them are known, or they do not vary.")
     if validation.scores:
         sentences.append(
             "Both sides score the same answers by the same criteria. For few runs tau-b says "

@@ -12,11 +12,11 @@ from harness.analysis.self_preference import self_preference_warnings
 from harness.cli.options import RUN, By, JsonFormat, Runs, check_picture, outcomes
 from harness.cli.run import attended, early_end, say_verdictless
 from harness.cli.verbs import VerbGroup, run_names
-from harness.config.loading import refuse_secrets
+from harness.config.loading import check_no_secrets
 from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
-from harness.config.validation import validated
-from harness.config.yaml_text import read
+from harness.config.validation import validate as validate_section
+from harness.config.yaml_text import read_mapping
 from harness.engine.judges import published_prompts
 from harness.engine.run_files import run_named, runs_named
 from harness.errors import ConfigError, RunConflict, StoreFailed, suggest_name
@@ -40,7 +40,7 @@ from harness.plugins.judging.validation import judges_document, validation_docum
 from harness.plugins.judging.validation import validate as agreement
 from harness.report.run_tables import run_document
 from harness.store.index import AttemptIndex
-from harness.store.judgements import REDRAWN
+from harness.store.judgements import REDRAWN_OUTCOMES
 from harness.store.run_folder import RunFolder
 from harness.terminal.console import ExactOutput, say, show
 from harness.terminal.display import Display
@@ -77,7 +77,7 @@ def judge(
     """
     report_executions()
     settings = Settings()
-    retried = outcomes(retry, REDRAWN)
+    retried = outcomes(retry, REDRAWN_OUTCOMES)
     folder = run_named(run, settings)
     section = _judge_section(folder, judge)
     if isinstance(section, JudgeSection):
@@ -129,9 +129,9 @@ def _judge_section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection
             problem = f"The run {folder.name!r} has no judge {judge!r}."
             raise ConfigError(problem, "Name its file (….yaml).")
         return registered
-    tree = read(path, "judge", FORM)
-    refuse_secrets(tree, str(path))
-    return validated(later_judge.section_type(tree), tree, str(path), FORM)
+    tree = read_mapping(path, "judge", FORM)
+    check_no_secrets(tree, str(path))
+    return validate_section(later_judge.section_type(tree), tree, str(path), FORM)
 
 
 LABELS = (".jsonl", ".json")

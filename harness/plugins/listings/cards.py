@@ -19,7 +19,7 @@ from harness.backends.openai import PRESETS
 from harness.cli.options import JsonFormat
 from harness.config import shipped
 from harness.config.prices import PriceEntry, Prices, load_prices
-from harness.config.settings import Settings, key_state
+from harness.config.settings import Settings, describe_key
 from harness.datasets.folder import DataFolder
 from harness.declarations import named_tasks
 from harness.errors import ConfigError, DataMissing, HarnessError, suggest_name
@@ -198,7 +198,7 @@ def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> Table
     has_own = False
     for entry in entries:
         price = entry.price
-        has_own |= entry.own
+        has_own |= entry.is_users
         date = str(entry.as_of or _UNSTATED)
         rows.append([entry.host, entry.model, *_figures(price), date, _marks(entry, notes)])
         if long := price.long_context:
@@ -219,7 +219,7 @@ def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> Table
 
 def _marks(entry: PriceEntry, notes: dict[str, int]) -> str:
     """Return the footnote marks of a row, adding new footnotes to ``notes``."""
-    marks = [_OWN] if entry.own else []
+    marks = [_OWN] if entry.is_users else []
     until = f"until {entry.until}" if entry.until else None
     for text in filter(None, (entry.source, until, entry.note)):
         marks.append(str(notes.setdefault(text, len(notes) + 1)))
@@ -371,7 +371,7 @@ def backends(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "ta
             continue
         key = "Microsoft Entra ID" if preset.entra else "takes no key"
         if preset.key:
-            key = f"{preset.key} {key_state(preset.key)}"
+            key = f"{preset.key} {describe_key(preset.key)}"
         presets.append((preset_name, preset.title, preset.url or f"yours, like {preset.hint}", key))
     keys = ("name", "title", "url", "key")
     data = {"backends": cards, "presets": [dict(zip(keys, row, strict=True)) for row in presets]}

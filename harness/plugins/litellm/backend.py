@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.backends import UNREADABLE, responses
 from harness.backends.openai import ChatReplies
-from harness.config.settings import check_network, handed_down, shown_url
+from harness.config.settings import check_network, mask_url_keys, temporary_variables
 from harness.errors import TransientError, import_extra
 from harness.plugin import Backend
 from harness.records import Reply, Request
@@ -38,14 +38,16 @@ class LiteLLMBackend(ChatReplies, Backend):
         timeout_s: float,
     ) -> None:
         check_network()
-        with handed_down(LITELLM_LOCAL_MODEL_COST_MAP="True"):  # no download of prices
+        with temporary_variables(LITELLM_LOCAL_MODEL_COST_MAP="True"):  # no download of prices
             self._litellm = import_extra("litellm", "litellm")
         self._litellm.telemetry = False
         self._litellm.cache = None
         self._litellm.suppress_debug_info = True
         key = secret(api_key_env) if api_key_env else ""
         self.endpoint = base_url or ""
-        self._asked = responses.CallContext(shown_url(base_url or "LiteLLM"), "", api_key_env, key)
+        self._asked = responses.CallContext(
+            mask_url_keys(base_url or "LiteLLM"), "", api_key_env, key
+        )
         self._options = {"base_url": base_url, "api_key": key or None, "timeout": timeout_s}
 
     async def generate(self, request: Request) -> Reply:

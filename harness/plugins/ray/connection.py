@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import harness
 from harness.config.sections import PlacementSection
-from harness.config.settings import environment, handed_down
+from harness.config.settings import environment_variable, temporary_variables
 from harness.errors import FatalCallError, import_extra
 from harness.plugin import CheckupFinding
 from harness.wording import to_one_line
@@ -47,11 +47,11 @@ def connect(address: str | None) -> Any:
     # It would print every death of a process on stdout.
     quiet = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
     quiet["RAY_DEDUP_LOGS_SKIP_REGEX"] = "."
-    with _connecting, handed_down(**quiet):
+    with _connecting, temporary_variables(**quiet):
         ray = import_extra("ray", "ray")
         if ray.is_initialized():
             return ray
-        address = address or environment(ADDRESS)
+        address = address or environment_variable(ADDRESS)
         _check_reachable(address)
         try:
             _init(ray, address)

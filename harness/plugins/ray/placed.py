@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from harness.backends import DeadlyPrompts, OwnedServers
 from harness.config.sections import PlacementSection
-from harness.config.settings import variables
+from harness.config.settings import required_variables
 from harness.engine.infrastructure import Cluster
 from harness.errors import ConfigError, FatalCallError, HarnessError, import_extra
 from harness.plugin_interface import supplied_parameters
@@ -300,7 +300,7 @@ def placed(
         },
         plugin=plugin,
         secrets=secrets,
-        variables=variables(placement.env),
+        variables=required_variables(placement.env),
     )
 
     def answers(request: Request) -> Mapping[str, str | None]:

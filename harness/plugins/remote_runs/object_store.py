@@ -38,12 +38,12 @@ from harness.plugins.remote_runs.sides import (
     without_copied_lines,
 )
 from harness.records import content_hash
-from harness.store.file_states import GROWING, MANIFEST, record_states
-from harness.store.files import make_folder, replacing, write_json
+from harness.store.file_states import APPENDED_FILES, MANIFEST, record_states
+from harness.store.files import make_folder, replace_atomically, write_json
 from harness.store.index import read_attempts
 from harness.store.json_lines import read_json
 from harness.store.lost_lines import find_loss, remove_copies
-from harness.store.run_folder import COPIES, RunFolder
+from harness.store.run_folder import SYNC_STATE, RunFolder
 from harness.terminal.console import say
 from harness.wording import join_first
 
@@ -145,7 +145,7 @@ class RemoteRuns(RunCopies):
             changed_here = []
             missing = set()
             restored = set()
-        with folder.hold():
+        with folder.lock():
             # Those of files that do not come from the same side as the manifest.
             states = kept_states(folder.path, copy, changed_here, is_ahead=sides.is_ahead)
             # The configuration is written last: without it, there is no run.
@@ -159,7 +159,7 @@ class RemoteRuns(RunCopies):
                     continue
                 if not _is_same(path, copy[name]):
                     make_folder(path.parent)
-                    with replacing(path) as temporary:
+                    with replace_atomically(path) as temporary:
                         shutil.move(copy[name], temporary)
                 copies[name] = _copy(path, remote[name])
                 if name in doubled:
@@ -204,7 +204,7 @@ class RemoteRuns(RunCopies):
             make_folder(folder)
             with self._asking(f"download {run}/{name} from"):
                 response = self._obstore.get(self._store, f"{run}/{name}")
-                with replacing(path) as temporary, temporary.open("wb") as file:
+                with replace_atomically(path) as temporary, temporary.open("wb") as file:
                     for part in response.stream():
                         file.write(part)
         return paths
@@ -345,7 +345,7 @@ def _check_names(run: str, names: Collection[str]) -> None:
 
 def _copies(folder: RunFolder) -> dict[str, _Copy]:
     remedy = "Remove it: the run is then downloaded again."
-    return read_json(folder.path / COPIES, dict[str, _Copy], remedy)
+    return read_json(folder.path / SYNC_STATE, dict[str, _Copy], remedy)
 
 
 def _has(copies: Mapping[str, _Copy], name: str, tag: str | None) -> bool:
@@ -359,11 +359,11 @@ def _is_same(path: Path, copy: Path) -> bool:
 
 def _is_compared(name: str) -> bool:
     """Return whether a file decides which side is ahead, or belongs together with those that do."""
-    return name in STATED or Path(name).name in GROWING
+    return name in STATED or Path(name).name in APPENDED_FILES
 
 
 def _write_copies(folder: RunFolder, copies: dict[str, _Copy]) -> None:
-    write_json(folder.path / COPIES, copies)
+    write_json(folder.path / SYNC_STATE, copies)
 
 
 def _copy(path: Path, tag: str | None) -> _Copy:
@@ -419,7 +419,7 @@ def synchronise(runs: RemoteRuns, folder: RunFolder) -> str:
     if not folder.exists():
         raise DataMissing(f"There is no run {folder.name!r} here or at {runs.url}.")
     try:
-        with folder.hold():
+        with folder.lock():
             remove_copies(folder)
         loss = find_loss(folder, read_attempts(folder.attempts))
     except StoreFailed as error:
@@ -429,7 +429,7 @@ def synchronise(runs: RemoteRuns, folder: RunFolder) -> str:
         if message:  # its copy, which was just downloaded, is the same
             remedy = loss.remedy
         raise RunConflict(_lines(message, loss.message), remedy)
-    with folder.hold():
+    with folder.lock():
         return _lines(message, runs.push(folder))
 
 

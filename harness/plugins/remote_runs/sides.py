@@ -9,23 +9,27 @@ from typing import Any, NamedTuple
 import msgspec
 
 from harness.store.file_states import (
+    APPENDED_FILES,
     ATTEMPTS,
-    GROWING,
-    KEY,
+    CHUNK_BYTES,
     MANIFEST,
-    PART,
-    RESULTS,
-    SETTINGS,
+    RESULT_FILES,
+    SETTINGS_FILES,
+    STATES_KEY,
     FileState,
     recorded_states,
     remove_copied_lines,
 )
-from harness.store.files import open_file
-from harness.store.json_lines import read_json, reading
+from harness.store.files import open_regular_file
+from harness.store.json_lines import convert_read_errors, read_json
 from harness.store.run_folder import REPORT, SCORES, SPENDING
 from harness.wording import join_first
 
-STATED = (MANIFEST, *SETTINGS, *RESULTS)  # they belong together: the manifest has their states
+STATED = (
+    MANIFEST,
+    *SETTINGS_FILES,
+    *RESULT_FILES,
+)  # they belong together: the manifest has their states
 WRITTEN_AGAIN = (*STATED, SCORES, SPENDING, REPORT)  # losing these files loses no paid work
 
 
@@ -54,7 +58,7 @@ def compare_sides(folder: Path, copy: Mapping[str, Path], changed_here: Collecti
     Args:
         folder: The run's folder.
         copy: Downloaded files by name, at least those that were changed on the object store. A file
-            of `STATED` or `GROWING` is also among them if it was changed in the folder.
+            of `STATED` or `APPENDED_FILES` is also among them if it was changed in the folder.
         changed_here: The files that were changed in the folder since its last synchronisation.
     """
     intact, damaged = _damages(folder, copy)
@@ -65,7 +69,7 @@ def compare_sides(folder: Path, copy: Mapping[str, Path], changed_here: Collecti
         here = folder / name
         if not here.exists():
             continue
-        if Path(name).name in GROWING:
+        if Path(name).name in APPENDED_FILES:
             if not _begin_alike(here, path):
                 if name not in intact:
                     differing.append(name)
@@ -100,7 +104,7 @@ def without_copied_lines(folder: Path, copy: Mapping[str, Path]) -> set[str]:
     return {
         name
         for name, state in states.items()
-        if name in GROWING and name in copy and remove_copied_lines(copy[name], state)
+        if name in APPENDED_FILES and name in copy and remove_copied_lines(copy[name], state)
     }
 
 
@@ -121,10 +125,10 @@ def _damages(folder: Path, copy: Mapping[str, Path]) -> tuple[frozenset[str], li
             continue
         if _agrees(state, name, path) or is_same(here, path):
             continue
-        grows = Path(name).name in GROWING
+        grows = Path(name).name in APPENDED_FILES
         if _agrees(state, name, here) and (grows or (name in STATED and not is_partial)):
             intact.add(name)
-        elif not grows and name not in RESULTS:  # results are computed again
+        elif not grows and name not in RESULT_FILES:  # results are computed again
             damaged.append(name)
     return frozenset(intact), damaged
 
@@ -134,12 +138,12 @@ def _is_partial(folder: Path, copy: Mapping[str, Path], states: Mapping[str, Fil
 
     The manifest is uploaded last. Files that were not downloaded are the same in the folder.
     """
-    for name in GROWING:
+    for name in APPENDED_FILES:
         path = copy.get(name, folder / name)
         state = states.get(name)
         if not path.exists() or path.stat().st_size == 0:
             continue
-        if state is None or (state.begins(path) and not state.is_current(path)):
+        if state is None or (state.is_prefix_of(path) and not state.matches(path)):
             return True
     return False
 
@@ -154,18 +158,18 @@ def restorable(folder: Path, copy: Mapping[str, Path], missing: Collection[str])
     names = set[str]()
     for name in missing:
         state = states.get(name)
-        if _agrees(state, name, copy[name]) if state else name not in RESULTS:
+        if _agrees(state, name, copy[name]) if state else name not in RESULT_FILES:
             names.add(name)
     return names
 
 
 def _agrees(state: FileState, name: str, path: Path) -> bool:
     """Return whether the file of a name is as a manifest records it, and has at most grown."""
-    return state.begins(path) if Path(name).name in GROWING else state.is_current(path)
+    return state.is_prefix_of(path) if Path(name).name in APPENDED_FILES else state.matches(path)
 
 
 def _states(path: Path) -> dict[str, FileState]:
-    return recorded_states({KEY: _manifest(path).files})
+    return recorded_states({STATES_KEY: _manifest(path).files})
 
 
 def kept_states(
@@ -197,8 +201,8 @@ def _begin_alike(first_path: Path, second_path: Path) -> bool:
 
 
 def _parts(path: Path) -> Iterator[bytes]:
-    with reading(path), open_file(path) as file:
-        while part := file.read(PART):
+    with convert_read_errors(path), open_regular_file(path) as file:
+        while part := file.read(CHUNK_BYTES):
             yield part
 
 

@@ -55,7 +55,7 @@ def select(runs: Sequence[AttemptIndex], limit: int | None) -> Selection:
     for run in runs:
         digest = run.attempts.instances.digest[run.attempts.instance]
         digests.append(digest)
-        in_order.append(digest[run.in_order()])
+        in_order.append(digest[run.ordered_rows()])
     every, first = np.unique(np.concatenate(in_order), return_index=True)
     n = len(every)
     places = []
@@ -202,7 +202,7 @@ def _scores(runs: Sequence[ReportedRun], rows: NDArray[np.intp]) -> Iterator[dic
             is_of_run = rows[:, 0] == number
             table = runs[number].attempts
             chosen = rows[is_of_run, 1]
-            measured = table.measured(name)[chosen]
+            measured = table.has_score(name)[chosen]
             values[is_of_run] = np.where(measured, table.scores[name][chosen], np.nan)
             verdict = verdict and is_verdict(table, name)
         yield {

@@ -113,14 +113,14 @@ def show_constraints(folders: Sequence[RunFolder], label: str) -> TableDocument:
     findings = _findings(folder, label)
     listed = kinds(findings, label)
     n_listed = sum(kind.n for kind in listed)
-    unlabelled = int(findings.table.judged.sum()) - n_listed
+    unlabelled = int(findings.table.has_verdict.sum()) - n_listed
     document = constraint_document(listed, findings.without, label, unlabelled)
     return add_title(document, compute_metrics(folder))
 
 
 def _findings(folder: RunFolder, label: str) -> ConstraintFindings:
     findings = read_findings(AttemptIndex(folder.attempts))
-    if not findings.table.judged.any():
+    if not findings.table.has_verdict.any():
         problem = f"The run {folder.name!r} has no scores of individual constraints."
         raise DataMissing(problem, f"Show its metrics: harness show {folder.name}")
     labels = findings.table.labels()
@@ -203,7 +203,7 @@ def read_asked(
     The value and the error are those of the first sample's first round. If ``groups`` is given,
     only instances in all of these groups are read.
     """
-    rows = index.in_order()
+    rows = index.ordered_rows()
     first = (index.attempts.sample[rows] == 0) & (index.attempts.round[rows] == 1)
     for line in index.read(_Asked, rows[first]):
         if not (groups or {}).items() <= line.groups.items():
@@ -285,7 +285,7 @@ def show_rejections(folders: Sequence[RunFolder], label: str) -> TableDocument:
     if label:
         refuse_unknown_label("--by", label, {folder.name: index.attempts})
         parts = list[Table | Note]()
-        for group, _ in index.attempts.by(label):
+        for group, _ in index.attempts.split_by(label):
             group_rejections = rejections(read_asked(index, {label: group}))
             parts.append(Note(f"{label} {group}", "bold"))
             parts += rejection_document(group_rejections).parts

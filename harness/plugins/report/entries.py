@@ -129,7 +129,7 @@ class TextLine(AttemptLine, kw_only=True, gc=False):
 
 def read_texts(index: AttemptIndex, rows: NDArray[np.intp]) -> Iterator[TextLine]:
     """Yield attempts with their texts, given their rows in the index."""
-    recorded = index.said(rows, msgspec.json.Decoder(JudgeReplies).decode)
+    recorded = index.read_judgements(rows, msgspec.json.Decoder(JudgeReplies).decode)
     for line, judgements in zip(index.read(TextLine, rows), recorded, strict=True):
         line.judgements = [judgement for judgement in judgements if judgement is not None]
         yield line
@@ -410,7 +410,7 @@ def read_failures(index: AttemptIndex) -> Failures:
     kinds_of: dict[int, tuple[str, ...]] = {}
     names: dict[int, tuple[str, int, int]] = {}
     texts_of: dict[int, Sequence[str]] = {}
-    for row, line in read_failed_lines(index, index.in_order()):
+    for row, line in read_failed_lines(index, index.ordered_rows()):
         kinds: dict[str, None] = {}
         texts = []
         for kind, reason, text in [*_reasons(line, index)] or [(UNKNOWN, UNKNOWN, "")]:

@@ -23,7 +23,7 @@ from harness.errors import import_extra
 from harness.plugins.comparisons.comparison_document import ShownUnit
 from harness.report.text import UNKNOWN, escape_unprintable, format_range, format_share
 from harness.report.text import format_number as with_decimals
-from harness.store.files import replacing
+from harness.store.files import replace_atomically
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def write_image(path: Path, picture: Figure, subtitle: str) -> None:
     """Write a figure to a file, in the format of its suffix. A missing folder is created."""
     drawn = image(picture, path.suffix.removeprefix("."), subtitle)
     remedy = "Free some space, fix the permissions, or name another place."
-    with replacing(path, remedy, follow=True) as temporary:
+    with replace_atomically(path, remedy, follow=True) as temporary:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_bytes(drawn)
 

@@ -243,7 +243,7 @@ def _without_judges(run: ReportedRun) -> WithoutJudges | None:
             names.append(name)
     if not names or run.metrics.measure:
         return None
-    rest = run.index.without(names).last_rounds()
+    rest = run.index.attempts_without(names).last_rounds()
     failed = run.attempts.last_rounds().passed == 0
     alone = failed & (rest.passed != 0)
     return WithoutJudges(
@@ -259,7 +259,7 @@ def _failed(run: ReportedRun) -> list[int]:
     failures = run.failures.of
     if not failures:
         return []
-    return [row for row in run.index.last_rounds().tolist() if row in failures]
+    return [row for row in run.index.last_round_rows().tolist() if row in failures]
 
 
 def _failed_calls(run: ReportedRun, rows: Sequence[int]) -> int:

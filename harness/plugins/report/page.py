@@ -51,7 +51,7 @@ from harness.plugins.report.runs import (
 )
 from harness.report.table import Column
 from harness.report.text import escape_unprintable, format_usd
-from harness.store.files import check_output, replacing
+from harness.store.files import check_output_path, replace_atomically
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import REPORT, RunFolder
 from harness.terminal.console import messages, say
@@ -77,7 +77,7 @@ def write_page(
     """
     remedy = "Free some space, fix the permissions, or name another file with -o."
     with (
-        replacing(path, remedy, follow=path.name != REPORT) as temporary,
+        replace_atomically(path, remedy, follow=path.name != REPORT) as temporary,
         temporary.open("w", encoding="utf-8", newline="\n") as file,
     ):
         _write(file, page, on_progress)
@@ -176,7 +176,7 @@ def report(
     if path is None and images is None:
         path = page_path(folders)
     if path is not None:
-        check_output(path)
+        check_output_path(path)
         if path.exists() and path.read_bytes()[:15].lower() != b"<!doctype html>":
             problem = f"--output {path}: the file exists and is not a report."
             raise ConfigError(problem, "Name another file.")

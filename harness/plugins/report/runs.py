@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from harness.analysis.breakdown import is_share, rows_for_score
 from harness.analysis.metrics import PASS_RATE, Metrics, decode_metrics
 from harness.analysis.summary import compute_metrics
-from harness.config.settings import without_secrets
+from harness.config.settings import mask_secrets
 from harness.declarations import DISTRIBUTION, PluginMember, declared_members, describe_exception
 from harness.errors import HarnessError
 from harness.plugins.comparisons.comparable import (
@@ -123,9 +123,7 @@ class IsolatedSection(ReportSection):
             return function()
         except Exception as error:  # a third party's code may raise anything
             if not self.problem:  # pages are shared, and an exception may quote a key
-                self.problem = (
-                    f"{self._where} failed ({without_secrets(describe_exception(error))})."
-                )
+                self.problem = f"{self._where} failed ({mask_secrets(describe_exception(error))})."
             return default
 
     def tables(self, run: str) -> Iterator[Table | Note]:
@@ -219,7 +217,7 @@ class ReportedRun:
     @property
     def last_round(self) -> int:
         """The highest round of any attempt, or 0 without attempts. Turns are not rounds."""
-        return self.attempts.most_rounds
+        return self.attempts.max_round
 
 
 FEW = 200  # with fewer samples than this, percentages have no decimals

@@ -16,7 +16,7 @@ import harness
 from harness.cli.options import Format, Overrides
 from harness.cli.run import attended, early_end
 from harness.config import shipped
-from harness.config.loading import load
+from harness.config.loading import load_variants
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.changes import OWN_ABBREVIATIONS
@@ -37,11 +37,11 @@ from harness.plugins.reproduce.study import (
     shipped_studies,
 )
 from harness.records import Attempt, content_hash
-from harness.store.files import check_output, write_json, write_whole
+from harness.store.files import check_output_path, write_atomically, write_json
 from harness.store.index import AttemptIndex
 from harness.store.manifest import package_versions
 from harness.store.run_folder import RunFolder
-from harness.store.runs import in_run_name
+from harness.store.runs import to_run_name
 from harness.terminal.console import say, show
 from harness.terminal.display import Display
 from harness.user_code import files_sha256
@@ -120,7 +120,7 @@ def study_jobs(
         if not model:
             changes += run.offline
         changes += overrides
-        base = f"{name}-{key}-{in_run_name(model_name)}"
+        base = f"{name}-{key}-{to_run_name(model_name)}"
         jobs |= _jobs(key, run.live, base, resources, changes, fetch if model else None)
     return jobs, reasons
 
@@ -134,7 +134,7 @@ def _jobs(
     fetch: Fetch | None,
 ) -> dict[str, Job]:
     """Prepare a file's runs, named with ``key`` in the result and with ``base`` on disk."""
-    runs = load(shipped.find(file), overrides)
+    runs = load_variants(shipped.find(file), overrides)
     keys = {override.partition("=")[0].strip() for override in overrides}
     for option in keys & {"task.rows", "task.path"}:
         if any(run.task.name != "jsonl" for run in runs.values()):
@@ -175,7 +175,7 @@ def differences(path: Path, runs_dir: Path) -> Iterator[str]:
     recorded = read_record(path)
     study = Study.model_validate(recorded.study)
     folders = {name: RunFolder(runs_dir, run.folder) for name, run in recorded.runs.items()}
-    absent = [folder.name for folder in folders.values() if not folder.begun()]
+    absent = [folder.name for folder in folders.values() if not folder.has_attempts()]
     if absent:
         yield f"these runs are not in {runs_dir}: {', '.join(absent)}"
         return
@@ -318,7 +318,7 @@ def reproduce(
         )
     study_name, path = find_study(study)
     page = output or Path(f"{study_name}.html")
-    check_output(page)
+    check_output_path(page)
     loaded = read_study(path)
     with Resources(settings) as resources:
         jobs, reasons = study_jobs(
@@ -336,7 +336,7 @@ def reproduce(
             attended(_execute([*jobs.values()], display, command), display, command)
     study_record = record(loaded, {name: job.folder for name, job in jobs.items()}, time.time())
     write_json(page.with_suffix(".json"), study_record)
-    write_whole(page, _page(study_record).encode())
+    write_atomically(page, _page(study_record).encode())
     show(study_document(loaded, study_record.findings), form)
     say(f"Page in {page}; check it with: harness reproduce --verify {page}")
 

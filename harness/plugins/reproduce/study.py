@@ -26,8 +26,8 @@ from harness.analysis.breakdown import (
 )
 from harness.analysis.clustered import clustered_mean, to_sample_statistic
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
-from harness.config.validation import Section, validated
-from harness.config.yaml_text import read
+from harness.config.validation import Section, validate
+from harness.config.yaml_text import read_mapping
 from harness.declarations import declarations
 from harness.errors import ConfigError, suggest_name
 from harness.plugins.comparisons.comparable import Run, has_score
@@ -160,7 +160,7 @@ class Exhibit(Section):
                     for layer in (self.of, part, other):
                         tree[key] |= layer.get(key, {})
                 tree["run"] = str(tree.get("run", "")).replace("{row}", row)
-                lookup = validated(Lookup, tree, f"{self.name}, {row}, {column}")
+                lookup = validate(Lookup, tree, f"{self.name}, {row}, {column}")
                 yield ExhibitCell(row, column, lookup, paper[place], official[place])
 
     def _values(self, row: str, reference: str) -> list[float | None]:
@@ -240,7 +240,7 @@ def find_study(name: str) -> tuple[str, Path]:
 
 def read_study(path: Path) -> Study:
     """Read a study from its YAML file."""
-    study = validated(Study, read(path, "study", _FORM), str(path))
+    study = validate(Study, read_mapping(path, "study", _FORM), str(path))
     for exhibit in study.exhibits:
         for cell in exhibit.cells():
             run = cell.lookup.run

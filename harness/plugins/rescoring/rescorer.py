@@ -53,11 +53,11 @@ from harness.records import (
 from harness.scoring.reasoning import Reasoning
 from harness.store.attempt_lines import ATTEMPT
 from harness.store.file_states import record_rescoring
-from harness.store.files import replacing
+from harness.store.files import replace_atomically
 from harness.store.index import AttemptIndex
-from harness.store.json_lines import JsonLinesWriter, decoded_at, encode
-from harness.store.judgement_index import judgements_at
-from harness.store.judgements import Judgement, verdict_over
+from harness.store.json_lines import JsonLinesWriter, decode_lines_at, encode
+from harness.store.judgement_index import read_judgements
+from harness.store.judgements import Judgement, combined_verdict
 from harness.store.run_folder import JUDGEMENTS
 
 GONE = "The instance is no longer in the data set, or has another prompt."
@@ -189,7 +189,7 @@ class Batch(NamedTuple):
 
     instances: Sequence[tuple[Instance[Any] | None, int]]  # each with its number of attempts
     offsets: Sequence[int]  # (n,) byte offsets of the n attempts' lines
-    judgements: Sequence[Sequence[int]]  # (n, k) of k deciding judges' lines (`said_at`)
+    judgements: Sequence[Sequence[int]]  # (n, k) of k deciding judges' lines (`judgement_offsets`)
 
 
 class ScoredBatch(NamedTuple):
@@ -215,7 +215,7 @@ def batches(task: Task[Any], recorded: AttemptIndex) -> Iterator[Batch]:
     instances: list[tuple[Instance[Any] | None, int]] = []
     rows: list[int] = []
     for instance in task.instances():
-        instance_rows = recorded.rows_of(instance.id)
+        instance_rows = recorded.find_rows(instance.id)
         if not instance_rows:
             continue
         left[instance_rows.start : instance_rows.stop] = False
@@ -229,7 +229,7 @@ def batches(task: Task[Any], recorded: AttemptIndex) -> Iterator[Batch]:
         yield _batch(recorded, instances, np.array(rows))
     if not left.any():
         return
-    order = recorded.in_order()
+    order = recorded.ordered_rows()
     if left.all():
         (name,) = (attempt.instance for attempt in recorded.read(Attempt, order[:1]))
         problem = f"The data set has none of the run's instances, such as {name!r}."
@@ -245,7 +245,7 @@ def _batch(
     instances: Sequence[tuple[Instance[Any] | None, int]],
     rows: NDArray[np.intp],
 ) -> Batch:
-    judgements = recorded.said_at(rows, _deciding(recorded))
+    judgements = recorded.judgement_offsets(rows, _deciding(recorded))
     return Batch(instances, recorded.offset[rows].tolist(), judgements.tolist())
 
 
@@ -256,8 +256,8 @@ def _deciding(recorded: AttemptIndex) -> list[str]:
 class Rescorer:
     """Scores batches of a run's attempts again by its task's rules.
 
-    The verdicts combine rules and recorded judgements (`verdict_over`), as the pass rate does. A
-    process to which a rescorer is sent builds the task again from the run file.
+    The verdicts combine rules and recorded judgements (`combined_verdict`), as the pass rate does.
+    A process to which a rescorer is sent builds the task again from the run file.
     """
 
     def __init__(
@@ -285,9 +285,9 @@ class Rescorer:
 
     def score(self, batch: Batch) -> ScoredBatch:
         """Score the attempts of a batch again."""
-        attempts = decoded_at(self._attempts, batch.offsets, decode_attempt, ATTEMPT)
+        attempts = decode_lines_at(self._attempts, batch.offsets, decode_attempt, ATTEMPT)
         path = self._attempts.with_name(JUDGEMENTS)
-        judgements = judgements_at(path, batch.judgements, decode_judgement)
+        judgements = read_judgements(path, batch.judgements, decode_judgement)
         reasoning = RecordedReasoning(self._reasoning)
         rounds = SampleRounds(reasoning)
         judged_attempts = zip(rounds.of(attempts), judgements, strict=True)
@@ -392,7 +392,7 @@ def _with_new_scores(
         for version in (attempt, scored):
             passed = version.passed
             if version.outcome in judged:
-                passed = verdict_over(passed, version.scores, judgements)
+                passed = combined_verdict(passed, version.scores, judgements)
             verdicts.append(passed)
         before, now = verdicts
         yield attempt, scored, (before, now)
@@ -434,17 +434,17 @@ def rescore(job: Job) -> ScoredAgain:
     has_lost_marks = not {*earlier.marks} <= {*job.model.reasoning.marks}
     long_answers = LongAnswers(job.task, job.run, job.settings)
     n = changed = revalued = dropped = 0
-    with replacing(job.folder.attempts) as temporary, contextlib.closing(long_answers):
+    with replace_atomically(job.folder.attempts) as temporary, contextlib.closing(long_answers):
         shutil.copyfile(job.folder.attempts, temporary)
-        with JsonLinesWriter(temporary, job.folder.seal()) as file:
+        with JsonLinesWriter(temporary, job.folder.line_sealer()) as file:
             for instance in job.task.instances():
-                rows = recorded.rows_of(instance.id)
+                rows = recorded.find_rows(instance.id)
                 if not rows:
                     continue
                 n += len(rows)
                 opening = plan.opening(instance)
                 assess = _assessing(job.task, instance, rounds_before, long_answers.assess)
-                judgements = recorded.said(
+                judgements = recorded.read_judgements(
                     np.asarray(rows, np.intp), decode_judgement, _deciding(recorded)
                 )
                 attempts = list(recorded.read(Attempt, rows, judged=False))

@@ -43,11 +43,11 @@ from harness.records import SCHEMA_VERSION
 from harness.report.run_tables import MAX_GROUPS
 from harness.report.table import Cell, Table, TableDocument, facts_table, table
 from harness.report.text import escape_name, escape_text
-from harness.store.files import replacing
+from harness.store.files import replace_atomically
 from harness.store.index import AttemptIndex
 from harness.store.lost_lines import warn_of_missing
 from harness.store.manifest import package_versions
-from harness.store.run_folder import SCORES, input_change
+from harness.store.run_folder import SCORES, describe_input_change
 from harness.terminal.console import messages, output, say, show
 from harness.wording import format_count, truncate
 from harness.workers import Workers, available_cores
@@ -91,7 +91,10 @@ def score(
         key for key, now in sorted(fingerprint.items()) if before.get(key, now) != now
     ]
     for key in changed_inputs:
-        say(f"Changed since the run: {input_change(key, before[key], fingerprint[key])}", "yellow")
+        say(
+            f"Changed since the run: {describe_input_change(key, before[key], fingerprint[key])}",
+            "yellow",
+        )
     packages = package_versions()
     header = {
         "run": folder.name,
@@ -111,7 +114,7 @@ def score(
     score_warnings = ScoreWarnings()
     first: list[VerdictChange] = []
     with (
-        replacing(path) as temporary,
+        replace_atomically(path) as temporary,
         temporary.open("wb") as file,
         contextlib.closing(rescorer),
         Workers(jobs or available_cores(), ALONE_S) as workers,

@@ -17,7 +17,7 @@ import typer
 from harness.analysis.metrics import encode_metrics
 from harness.analysis.summary import compute_metrics
 from harness.cli.manage import run_metrics
-from harness.config.identity import conflicts
+from harness.config.identity import conflicting_keys
 from harness.config.run_file import Shard
 from harness.config.settings import Settings
 from harness.engine.resolving import build_task
@@ -29,31 +29,37 @@ from harness.report.run_tables import run_document
 from harness.store.aggregates import write_aggregates
 from harness.store.columns import AttemptTable
 from harness.store.file_states import (
-    GROWING,
-    KEY,
-    REDRAWS,
-    REPEATED,
-    RESULTS,
-    SETTINGS,
-    file_states,
+    APPENDED_FILES,
+    REDRAWS_KEY,
+    REPEATED_KEY,
+    RESULT_FILES,
+    SETTINGS_FILES,
+    STATES_KEY,
+    compute_states,
 )
-from harness.store.files import RUN_REMEDY, make_folder, read_file, write_json, write_whole
-from harness.store.index import AttemptIndex, count_redraws, read_attempts
-from harness.store.json_lines import lines
+from harness.store.files import RUN_REMEDY, make_folder, read_file, write_atomically, write_json
+from harness.store.index import AttemptIndex, count_run_redraws, read_attempts
+from harness.store.json_lines import read_lines
 from harness.store.judgements import read_register, write_register
 from harness.store.lost_lines import find_loss
 from harness.store.run_folder import (
-    FRESH,
+    FRESH_KEY,
     JUDGEMENTS,
-    PLACE,
+    PLACE_KEY,
     REFERENCES,
     ROWS,
-    SHARD,
+    SHARD_KEY,
     RunFolder,
     read_prices,
 )
-from harness.store.runs import latest_session, run_name, run_path, runs_of_shards, shard_base
-from harness.store.unrecorded import UNRECORDED, UnrecordedCalls, unrecorded_calls
+from harness.store.runs import (
+    latest_session_start,
+    run_name,
+    run_path,
+    runs_of_shards,
+    shard_base_name,
+)
+from harness.store.unrecorded import UNRECORDED_KEY, UnrecordedCalls, unrecorded_calls
 from harness.terminal.console import say, show
 
 logger = logging.getLogger("harness")
@@ -72,19 +78,19 @@ def find_shards(root: Path, base: str) -> Mapping[str, Shards]:
     for folders in runs_of_shards(root, base).values():
         for folder in folders:
             manifest = folder.read_manifest()
-            if latest_session(manifest) >= latest_session(last):
+            if latest_session_start(manifest) >= latest_session_start(last):
                 last = manifest
-            if part := folder.read_config().part:
+            if part := folder.read_config().parsed_shard:
                 variants.setdefault(manifest.get("variant") or "", {})[part] = folder
     if not variants:
         problem = f"There are no shards of {base!r} in {root}."
         remedy = f"Start each with --shard NUMBER/COUNT: its run is named {base}-NUMBERofCOUNT."
         raise DataMissing(problem, remedy)
     for variant, shards in variants.items():
-        counts = {part.of for part in shards}
+        counts = {part.n_shards for part in shards}
         count = max(counts)
         expected = [Shard(number, count) for number in range(1, count + 1)]
-        missing = [shard_base(base, shard) for shard in expected if shard not in shards]
+        missing = [shard_base_name(base, shard) for shard in expected if shard not in shards]
         if len(counts) > 1 or missing:
             problem = (
                 f"These shards of {run_name(base, variant)!r} are missing: {', '.join(missing)}."
@@ -113,7 +119,7 @@ def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
         )
     with contextlib.ExitStack() as holds:
         for folder in folders:
-            holds.enter_context(folder.hold())
+            holds.enter_context(folder.lock())
         _check(folders)
         for stale in settings.runs_dir.glob(f".merge-{glob.escape(name)}-*"):
             shutil.rmtree(stale, ignore_errors=True)  # of a merge that was killed
@@ -123,16 +129,18 @@ def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
         new = RunFolder(Path(temporary), name)
         try:
             _write(new, folders)
-            if all(folder.made_here() for folder in folders):
-                new.update_manifest({PLACE: target.first_account()})
+            if all(folder.was_made_here() for folder in folders):
+                new.update_manifest({PLACE_KEY: target.first_account()})
             _aggregate(new, settings)
-            new.update_manifest({KEY: file_states(new.path, (*GROWING, *SETTINGS))})
+            new.update_manifest(
+                {STATES_KEY: compute_states(new.path, (*APPENDED_FILES, *SETTINGS_FILES))}
+            )
             metrics = compute_metrics(new)
-            write_whole(new.metrics, encode_metrics(metrics))
-            names = (*GROWING, *SETTINGS, *RESULTS)
-            repeated = AttemptIndex(new.attempts, judges=False).repeated
-            counts = {REDRAWS: count_redraws(new), REPEATED: repeated}
-            new.update_manifest({KEY: file_states(new.path, names), **counts})
+            write_atomically(new.metrics, encode_metrics(metrics))
+            names = (*APPENDED_FILES, *SETTINGS_FILES, *RESULT_FILES)
+            repeated = AttemptIndex(new.attempts, judges=False).n_repeated
+            counts = {REDRAWS_KEY: count_run_redraws(new), REPEATED_KEY: repeated}
+            new.update_manifest({STATES_KEY: compute_states(new.path, names), **counts})
             new.path.rename(target.path)
         except OSError as error:
             problem = f"Cannot write {target.path}: {error.strerror}."
@@ -171,7 +179,7 @@ def _check(folders: Sequence[RunFolder]) -> None:
         _refuse_overlap(verdicts, folder, attempts)
         shard_config = folder.read_config().model_copy(update={"shard": config.shard})
         # In both directions: some keys may grow.
-        keys = {*conflicts(config, shard_config), *conflicts(shard_config, config)}
+        keys = {*conflicting_keys(config, shard_config), *conflicting_keys(shard_config, config)}
         if folder.read_manifest().get("fingerprint") != fingerprint:
             keys.add("the task's data or checks")
         if read_register(folder.path) != register:
@@ -215,9 +223,9 @@ def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
         if parts:
             with (new.path / file).open("wb") as joined:
                 for part in parts:
-                    joined.writelines(text for _, text in lines(part))
+                    joined.writelines(text for _, text in read_lines(part))
     if (first.path / ROWS).exists():
-        write_whole(new.path / ROWS, read_file(first.path / ROWS))
+        write_atomically(new.path / ROWS, read_file(first.path / ROWS))
     if (register := read_register(first.path)).judges:
         write_register(new.path, register)
     new.write_prices(
@@ -234,12 +242,16 @@ def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
     sessions = [session for manifest in manifests for session in manifest.get("sessions", [])]
     write_json(
         new.manifest,
-        {key: value for key, value in manifests[0].items() if key not in (KEY, FRESH, PLACE, SHARD)}
+        {
+            key: value
+            for key, value in manifests[0].items()
+            if key not in (STATES_KEY, FRESH_KEY, PLACE_KEY, SHARD_KEY)
+        }
         | {
             "id": uuid4().hex,
             "run": new.name,
             "merged": [folder.name for folder in folders],
-            UNRECORDED: msgspec.to_builtins(unrecorded),
+            UNRECORDED_KEY: msgspec.to_builtins(unrecorded),
             "merged_ids": [folder.run_id() for folder in folders],
             "sealed": all(manifest.get("sealed") for manifest in manifests),
             **({"unanswerable": unknown} if unknown else {}),

@@ -17,10 +17,11 @@ from harness.plugins.short_answers.json_objects import final_object
 from harness.plugins.short_answers.numbers import only_number
 from harness.records import replace_surrogates
 from harness.scoring.conclusions import first_turn, has_other_answer, without_struck_out
-from harness.scoring.extraction import ExtractedValue, ExtractionKind, checked_take
+from harness.scoring.extraction import ExtractionKind, checked_take
 from harness.scoring.later_answers import repeats, states_another
 from harness.scoring.patterns import Take
 from harness.scoring.reasoning import without_reasoning
+from harness.scoring.text import ExtractedValue
 
 
 class ExtractedNumber(ExtractedValue):

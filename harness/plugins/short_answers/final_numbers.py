@@ -237,7 +237,7 @@ _SENTENCE_END = re.compile(r"[.!?](?=\s)|[\n。\uff01\uff1f।؟]")
 _HYPOTHESIS = re.compile(
     r"\W*(?:if|had|were|assuming|suppos(?:e|ing))\b[^\n]*\b(?:would|might|could)\s", re.I
 )
-_UNSOLVED = re.compile(
+_UNSOLVED = re.compile(  # in the sentence of the last number, or after it
     r"\b(?:can\s?not|can['\u2019]?t|could\s?n['\u2019]t|(?:am|was|['\u2019]m)\s+(?:not\s+able|unable)\s+to)\s+"
     r"(?:\w+\s+)?(?:be\s+)?(?:solved?|answer(?:ed)?|help|determined?|tell|say|calculated?|computed?|know|continue)\b"
     r"|\b(?:not\s+enough|insufficient|missing)\s+(?:information|data|details)"
@@ -248,8 +248,8 @@ _UNSOLVED = re.compile(
     r"|\b(?:I|we)(?:['\u2019]d|\s+would)?\s+need\s+(?:to\s+know|the\s+(?:value|number|length|speed|price)|more)\b",
     re.I,
 )
-_REFUSAL = re.compile(  # in any sentence before the last number
-    r"\bI\s+(?:can\s?not|can['\u2019]?t|could\s?n['\u2019]t|(?:do\s+not|don['\u2019]t)\s+know|am\s+(?:unable|not\s+able)\s+to)\s+"
+_REFUSAL = re.compile(  # in any sentence before the last number, unlike "We need to know …"
+    r"\bI\s+(?:can\s?not|can['\u2019]?t|could\s?n['\u2019]t)\s+"
     r"(?:\w+\s+)?(?:determine|answer|calculate|compute|solve|tell|say|give|find|work)\b"
     r"|\b(?:I['\u2019]m|I\s+am)\s+(?:unable|not\s+able)\s+to\b|\bI\s+(?:do\s+not|don['\u2019]t)\s+(?:know|have\s+enough)\b"
     r"|\bcan(?:\s?not|['\u2019]t)\s+be\s+(?:determined|calculated|computed|answered|solved)\b"

@@ -19,7 +19,7 @@ import yaml
 
 from harness.api import execute_runs, run_blocking, strict_options
 from harness.config import shipped
-from harness.config.loading import expand, override
+from harness.config.loading import expand_variants, set_key
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.datasets.catalogue import catalogue
@@ -35,9 +35,9 @@ from harness.records import content_hash
 from harness.report.runs import suite_document
 from harness.report.table import TableDocument
 from harness.results import RunResult, TableResult, data_frame, export_frame
-from harness.store.files import make_folder, write_whole
+from harness.store.files import make_folder, write_atomically
 from harness.store.run_folder import RunFolder
-from harness.store.runs import in_run_name
+from harness.store.runs import to_run_name
 from harness.terminal.console import say
 from harness.terminal.display import Display
 
@@ -269,9 +269,9 @@ def evaluation(
         tree["limit"] = limit
     if budget is not None:
         tree["budget"] = {"usd": budget}
-    runs = expand(tree, "harness eval", values=changes)
+    runs = expand_variants(tree, "harness eval", values=changes)
     for key, value in changes.items():
-        override(tree, key, value)
+        set_key(tree, key, value)
     if len(models) > 1:
         _check_model_options(runs.values(), [key for key in changes if key.startswith("model.")])
     notes: list[str] = []
@@ -401,7 +401,7 @@ def _names(tasks: Sequence[_ChosenTask]) -> list[str]:
     """Return the tasks' names in names of runs. Equal names of sections are numbered."""
     names: list[str] = []
     for task in tasks:
-        name = in_run_name(task.short)
+        name = to_run_name(task.short)
         if task.numbered:
             numbered = re.compile(rf"{re.escape(name)}(-\d+)?")
             same = sum(numbered.fullmatch(earlier) is not None for earlier in names)
@@ -458,7 +458,7 @@ def _axis(
     """Return an axis of the matrix: each name, as it appears in runs' names, with its changes."""
     axis: dict[str, dict[str, Any]] = {}
     for name, change in zip(names, changes, strict=True):
-        key = in_run_name(name)
+        key = to_run_name(name)
         if key in axis:
             remedy = f"Name each {what} once, or write a run file (harness docs eval)."
             raise ConfigError(f"Two {what}s have runs named {key!r}.", remedy)
@@ -506,4 +506,4 @@ def write_suite(path: Path, tree: Mapping[str, Any], command: str) -> None:
             raise ConfigError(problem, remedy)
     make_folder(path.parent)
     comment = " ".join(command.split())
-    write_whole(path, f"# {comment}\n{_MARK}{content_hash(body)}\n{body}".encode())
+    write_atomically(path, f"# {comment}\n{_MARK}{content_hash(body)}\n{body}".encode())

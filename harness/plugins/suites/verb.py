@@ -67,7 +67,7 @@ def evaluate(
     suite = evaluation(task_names, models, changes, judge=judge, limit=limit, budget=budget)
     runs = suite.runs
     if detach:
-        runs = {variant: run.in_batches(detach=True) for variant, run in runs.items()}
+        runs = {variant: run.with_batches(detach=True) for variant, run in runs.items()}
     command = repeated_command()
     path = suite_path(settings.runs_dir, name)
     for note in suite.notes:

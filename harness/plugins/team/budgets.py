@@ -13,7 +13,7 @@ from math import inf
 from typing import NamedTuple
 from uuid import uuid4
 
-from harness.calls.budget import ROUNDING, Need, SharedBudget, Spent
+from harness.calls.budget import ROUNDING_USD, Need, PastSpending, SharedBudget
 from harness.calls.signals import Report
 from harness.plugins.team.database import Cursor, Exchanger, TeamDatabase
 
@@ -56,9 +56,9 @@ class TeamBudget(Exchanger[BudgetGrant], SharedBudget):
         self._most = inf  # the largest amount that can ever be granted
         self.granted = 0.0
         self.need: Callable[[], Need] = lambda: Need(0.0, 0.0, 0.0, 0.0)
-        self.answered: Callable[[float], None] = lambda by_others: None
+        self.on_answer: Callable[[float], None] = lambda by_others: None
 
-    async def join(self) -> Spent:
+    async def join(self) -> PastSpending:
         """Take over the spending of the run's earlier sessions, and return all past spending."""
         return await asyncio.to_thread(self._database.transact, self._join, OPENING_S)
 
@@ -67,7 +67,7 @@ class TeamBudget(Exchanger[BudgetGrant], SharedBudget):
         self.report = report
         self.ensure_working()
 
-    def _join(self, cursor: Cursor) -> Spent:
+    def _join(self, cursor: Cursor) -> PastSpending:
         self._lock(cursor)
         parameters = {"budget": self._name, "run": self._run}
         row = cursor.execute(
@@ -78,7 +78,7 @@ class TeamBudget(Exchanger[BudgetGrant], SharedBudget):
             parameters,
         ).fetchone()
         assert row is not None
-        spent = Spent(*row)
+        spent = PastSpending(*row)
         cursor.execute(
             "UPDATE harness.budgets SET usd = 0, spent = 0"
             " WHERE team = current_user AND budget = %(budget)s AND run = %(run)s",
@@ -88,9 +88,9 @@ class TeamBudget(Exchanger[BudgetGrant], SharedBudget):
         self.granted = spent.by_run
         return spent
 
-    def asked(self) -> bool:
+    def request_more(self) -> bool:
         """Return whether the amount that the run needs may be granted, and ask for it if so."""
-        if self.need().first > self._most + ROUNDING:
+        if self.need().with_next > self._most + ROUNDING_USD:
             return False
         self.ask()
         return True
@@ -99,7 +99,7 @@ class TeamBudget(Exchanger[BudgetGrant], SharedBudget):
         """Return the next exchange. Until it is made, ``granted`` is the amount that is kept."""
         need = self.need()
         ahead = 0.0 if last else AHEAD * self._usd
-        waits = need.first > need.reserved  # then no call is admitted until the answer
+        waits = need.with_next > need.reserved  # then no call is admitted until the answer
         reduced = need.reserved if waits else min(self.granted, need.reserved + ahead)
         self.granted = max(reduced, need.reserved)
         return partial(self._exchange, need, self.granted, ahead, 0.0 if last else EXPIRES_S)
@@ -118,8 +118,8 @@ class TeamBudget(Exchanger[BudgetGrant], SharedBudget):
         by_others, reserved_by_others = row
         left = self._usd - by_others
         granted = current
-        if left >= need.first - ROUNDING:
-            granted = max(current, min(need.all + ahead, left))
+        if left >= need.with_next - ROUNDING_USD:
+            granted = max(current, min(need.with_all + ahead, left))
         self._save(cursor, granted, need.spent, expires_s)
         return BudgetGrant(granted, by_others, reserved_by_others)
 
@@ -139,7 +139,7 @@ class TeamBudget(Exchanger[BudgetGrant], SharedBudget):
     def apply(self, result: BudgetGrant) -> float:
         """Use the amount that was granted. Return the pause (s) before the next exchange."""
         self.granted = result.granted
-        final = result.reserved_by_others <= ROUNDING
+        final = result.reserved_by_others <= ROUNDING_USD
         self._most = self._usd - result.by_others if final else inf
-        self.answered(result.by_others)
-        return DENIED_S if self.need().first > self.granted + ROUNDING else 0.0
+        self.on_answer(result.by_others)
+        return DENIED_S if self.need().with_next > self.granted + ROUNDING_USD else 0.0

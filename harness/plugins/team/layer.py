@@ -13,9 +13,9 @@ from uuid import UUID, uuid4, uuid5
 import msgspec
 
 from harness.calls.budget import SharedBudget
-from harness.calls.database import LOCKED_S, PaymentRow, ReplyRow, Restore, Statement, Write
+from harness.calls.database import LOCK_TIMEOUT_S, PaymentRow, ReplyRow, Restore, Statement, Write
 from harness.calls.rate_limits import SharedRates
-from harness.calls.reply_cache import PATIENCE_S, ReplyCache
+from harness.calls.reply_cache import MAX_LOCK_WAIT_S, ReplyCache
 from harness.calls.signals import Report
 from harness.engine.infrastructure import CallLayer
 from harness.errors import HarnessError
@@ -60,20 +60,20 @@ class TeamReplyCache(ReplyCache):
         url: str,
         key: str | None = None,
         *,
-        patience_s: float = PATIENCE_S,
+        patience_s: float = MAX_LOCK_WAIT_S,
         lease_s: float = LEASE_S,
         notice: Report = lambda _: None,
         restore: Restore = tuple,
     ) -> None:
         cipher = None if key is None else Cipher(key)
         database = TeamDatabase(url)
-        super().__init__(path, patience_s=patience_s, notice=notice, restore=restore)
+        super().__init__(path, max_lock_wait_s=patience_s, notify=notice, restore=restore)
         try:
             self._change([(_TABLE, ())])
             unsent = self._read_unsent()
             self._team = TeamReplies(
                 database,
-                uuid4() if self._claims.trouble else _machine(path.parent),
+                uuid4() if self._claims.unsupported else _machine(path.parent),
                 cipher,
                 unsent=unsent,
                 patience_s=patience_s,
@@ -92,11 +92,14 @@ class TeamReplyCache(ReplyCache):
     def _change(self, statements: Collection[Statement]) -> None:
         """Execute statements in the caller's thread."""
         try:
-            with contextlib.closing(sqlite3.connect(self.path, timeout=LOCKED_S)) as file, file:
+            with (
+                contextlib.closing(sqlite3.connect(self.path, timeout=LOCK_TIMEOUT_S)) as file,
+                file,
+            ):
                 for statement, values in statements:
                     file.execute(statement, values)
         except sqlite3.Error as error:
-            raise self._failed("write", error) from None
+            raise self._store_error("write", error) from None
 
     def _read_unsent(self) -> dict[bytes, Unsent]:
         decode = msgspec.msgpack.Decoder(PaymentRow).decode
@@ -124,15 +127,15 @@ class TeamReplyCache(ReplyCache):
             await self._add(row)
         return claimed or (row is not None and await self.find(key) is not None)
 
-    async def hold_claims(self, tag: str, keys: Sequence[str]) -> bool:
+    async def keep_claims(self, tag: str, keys: Sequence[str]) -> bool:
         """Keep this process's claims on the calls of a batch, even after the process has ended.
 
         Return False if a claim has been lost while the database could not be reached.
         """
         return await self._team.hold([bytes.fromhex(key) for key in keys], uuid5(_BATCHES, tag))
 
-    async def free_claims(self, tag: str, keys: Sequence[str]) -> None:
-        """Release the claims that any process has kept for a batch with `hold_claims`."""
+    async def release_claims(self, tag: str, keys: Sequence[str]) -> None:
+        """Release the claims that any process has kept for a batch with `keep_claims`."""
         await self._team.free([bytes.fromhex(key) for key in keys], uuid5(_BATCHES, tag))
 
     async def _add(self, row: ReplyRow) -> None:
@@ -144,9 +147,9 @@ class TeamReplyCache(ReplyCache):
         super().release(key)
         self._team.release(bytes.fromhex(key))
 
-    def booked(self, account: str) -> dict[bytes, float]:
-        """Return an account's payments on all machines, as `ReplyCache.booked` does."""
-        here = super().booked(account)
+    def payments_of(self, account: str) -> dict[bytes, float]:
+        """Return an account's payments on all machines, as `ReplyCache.payments_of` does."""
+        here = super().payments_of(account)
         shared = self._team.booked(replace_surrogates(account))
         # Payments from before the machine belonged to the team are only here.
         return {key: max(here.get(key, 0.0), shared.get(key, 0.0)) for key in here | shared}

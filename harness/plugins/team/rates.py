@@ -21,8 +21,8 @@ from uuid import uuid4
 import msgspec
 
 from harness.calls.rate_limits import (
-    COUNTED_WITHIN_S,
     LIMIT_KEYS,
+    MAX_COUNTING_DELAY_S,
     ROUNDING,
     WINDOW_S,
     Amounts,
@@ -35,7 +35,7 @@ from harness.calls.rate_limits import (
 from harness.plugins.team.database import Cursor, Exchanger, TeamDatabase
 
 GRANT_S = 2.0  # seconds for which a process may use a grant
-COUNTED_S = GRANT_S + COUNTED_WITHIN_S + WINDOW_S  # seconds for which a grant counts as used
+COUNTED_S = GRANT_S + MAX_COUNTING_DELAY_S + WINDOW_S  # seconds for which a grant counts as used
 SHARE_S = 1.0  # a grant is at most what the limit allows in this many seconds, or one call
 PAUSE_S = 0.1  # minimum number of seconds between exchanges
 AHEAD = 2.0  # amount to ask for in advance, as a multiple of the use since the last exchange
@@ -94,17 +94,17 @@ def exchange(record: SharedUse, process: str, order: Order, now: float) -> Grant
     granting: dict[Unit, SlidingWindow] = {}  # in which the grants of others count as well
     for unit, limit in limits.items():
         windows[unit] = window = SlidingWindow(limit)
-        window.load(*record.uses.get(unit, (0.0, 0.0, {})))
+        window.restore(*record.uses.get(unit, (0.0, 0.0, {})))
         if before is not None:
-            window.spread(-before.granted.get(unit, 0.0), now)
+            window.add_to_level(-before.granted.get(unit, 0.0), now)
         for of_unit, change in order.changes:
             if of_unit == unit:
                 change(window)
-        window.spread(remaining.get(unit, 0.0), now)
-        window.used(now)  # removes what has left the window
-        level, level_at, uses = window.saved()
+        window.add_to_level(remaining.get(unit, 0.0), now)
+        window.used_amount(now)  # removes what has left the window
+        level, level_at, uses = window.state()
         granting[unit] = SlidingWindow(limit)
-        granting[unit].load(level, level_at, dict(uses))
+        granting[unit].restore(level, level_at, dict(uses))
         by_others = sum(member.granted.get(unit, 0.0) for member in members.values())
         granting[unit].add(by_others + remaining.get(unit, 0.0), now + WINDOW_S)
     spare = {
@@ -118,15 +118,15 @@ def exchange(record: SharedUse, process: str, order: Order, now: float) -> Grant
     wait_s = 0.0
     more = dict.fromkeys(limits, 0.0)
     for unit, window in granting.items() if any(requested.values()) else ():
-        wait_s = max(wait_s, window.wait(needed[unit], spare[unit], now))
-        room = min(window.room(spare[unit], now) / waiting, window.limit * SHARE_S / WINDOW_S)
+        wait_s = max(wait_s, window.wait_s(needed[unit], spare[unit], now))
+        room = min(window.available(spare[unit], now) / waiting, window.limit * SHARE_S / WINDOW_S)
         share = min(share, room / max(requested[unit], ROUNDING))
     if not wait_s:
         more = {unit: max(needed[unit], share * requested[unit]) for unit in limits}
         wait_s = LIMITED_S if share < 1 else 0.0
     for unit, window in windows.items():
-        window.spread(more[unit], now)
-        record.uses[unit] = window.saved()
+        window.add_to_level(more[unit], now)
+        record.uses[unit] = window.state()
     waits_until = now + WAITS_S if wait_s else 0.0
     granted = {unit: remaining.get(unit, 0.0) + more[unit] for unit in limits}
     member = Member(order.number, now + COUNTED_S, waits_until, granted, margins)
@@ -157,7 +157,7 @@ class GrantedWindow(SlidingWindow):
     def take(self, amount: float, now: float) -> None:
         """Use a part of the grant for a call that is sent at the time ``now``."""
         self._rates.use(self._unit, amount)
-        self._change(SlidingWindow.take, amount, now)
+        self._change(SlidingWindow.reserve, amount, now)
 
     def settle(self, expected: float, actual: float, sent: float, now: float) -> None:
         """Replace the expected use of a call with its actual use."""
@@ -197,7 +197,7 @@ class TeamRates(Exchanger[tuple[Grant, float]], SharedRates):
             unit: GrantedWindow(unit, self) for unit in LIMIT_KEYS
         }
         self.demand: Callable[[], Demand] = lambda: Demand({}, {}, {}, {})
-        self.serve: Callable[[], None] = lambda: None
+        self.admit: Callable[[], None] = lambda: None
 
     def clock(self) -> float:
         """Return the database's time in seconds, or slightly later."""
@@ -272,5 +272,5 @@ class TeamRates(Exchanger[tuple[Grant, float]], SharedRates):
         self._left = left
         self._granted = dict(left)
         self._until = grant.until
-        self.serve()
+        self.admit()
         return max(PAUSE_S, min(grant.wait_s, GRANT_S))

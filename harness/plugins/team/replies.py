@@ -18,7 +18,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
 
-from harness.calls.database import LOCKED_S, PaymentRow, ReplyRow
+from harness.calls.database import LOCK_TIMEOUT_S, PaymentRow, ReplyRow
 from harness.calls.signals import Report
 from harness.errors import StoreFailed
 from harness.plugins.team.database import Cipher, Cursor, TeamDatabase, TeamUnreachable, join
@@ -164,7 +164,7 @@ class TeamReplies:
         self._released: set[bytes] = set()
         self._renewed = self._down_since = self._ends_at = 0.0
         self._noticed = False
-        database.transact(lambda cursor: join(cursor, database.name, cipher), LOCKED_S)
+        database.transact(lambda cursor: join(cursor, database.name, cipher), LOCK_TIMEOUT_S)
         self._thread = threading.Thread(target=self._work, name="team", daemon=True)
         self._thread.start()
 
@@ -256,7 +256,7 @@ class TeamReplies:
                 if row.payment and row.payment[0] == run
             ]
         sent = self._database.transact(
-            lambda cursor: cursor.execute(_BOOKED, [run], binary=True).fetchall(), LOCKED_S
+            lambda cursor: cursor.execute(_BOOKED, [run], binary=True).fetchall(), LOCK_TIMEOUT_S
         )
         booked: dict[bytes, float] = {}
         for key, usd in {entry: (key, usd) for entry, key, usd in [*unsent, *sent]}.values():
@@ -266,7 +266,7 @@ class TeamReplies:
     def close(self) -> None:
         """Save the remaining rows, end the claims, and close the connection."""
         with self._changed:
-            self._ends_at = time.monotonic() + LOCKED_S
+            self._ends_at = time.monotonic() + LOCK_TIMEOUT_S
             self._changed.notify_all()
         self._thread.join()
         self._database.close()

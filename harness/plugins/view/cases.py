@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from stringzilla import utf8_uncased_search
 
 from harness.records import OUTCOMES, Message, PlayedTurn
-from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, Values, changes
-from harness.store.files import open_file
+from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, Values, change_mask
+from harness.store.files import open_regular_file
 from harness.store.index import AttemptIndex
 
 VERDICTS = {"passed": 1, "failed": 0, "not judged": NOT_JUDGED}
@@ -107,7 +107,7 @@ class CaseTable:
         places = [np.searchsorted(every, digests_of_run) for digests_of_run in digests]
         for number, index in reversed(list(enumerate(indexes))):
             if len(index):
-                starts = np.flatnonzero(changes(index.attempts.instance))
+                starts = np.flatnonzero(change_mask(index.attempts.instance))
                 # The runs' offsets one after another: the first run that has an instance counts.
                 first[places[number]] = np.minimum.reduceat(index.offset, starts) + (number << 50)
         rank = np.empty(len(every), np.int64)
@@ -158,7 +158,7 @@ class CaseTable:
             lowest = np.nanmin(cell_values[is_shown], 0, initial=np.inf)
             chosen &= highest != lowest
         selected = np.flatnonzero(chosen)
-        instances = int(changes(self.cases[selected] >> 31).sum())
+        instances = int(change_mask(self.cases[selected] >> 31).sum())
         if filters.sort:
             order = self._order(filters.sort, cell_values[:, selected], is_shown)
             selected = selected[order]
@@ -274,7 +274,7 @@ def _numbered(columns: Sequence[Ints]) -> tuple[Ints, Cells]:
     values = np.concatenate([np.zeros(0, np.int64), *columns])
     order = np.argsort(values)
     values = values[order]
-    new = changes(values)
+    new = change_mask(values)
     place = np.empty(len(values), np.int32)
     place[order] = np.cumsum(new, dtype=np.int32) - np.int32(1)
     return values[new], place
@@ -283,7 +283,7 @@ def _numbered(columns: Sequence[Ints]) -> tuple[Ints, Cells]:
 def _distinct(columns: Sequence[Ints]) -> Ints:
     """Return all columns' distinct values, sorted (`numpy.unique`, which hashes, is slower)."""
     values = np.sort(np.concatenate([np.zeros(0, np.int64), *columns]))
-    return values[changes(values)]
+    return values[change_mask(values)]
 
 
 BLOCK_BYTES = 1 << 20
@@ -350,7 +350,7 @@ class TextSearch:
 
     def search_on(self, end: int, until: float = math.inf) -> None:
         """Search on up to the byte offset ``end``, or until `time.monotonic` reaches ``until``."""
-        with open_file(self._path) as file:
+        with open_regular_file(self._path) as file:
             file.seek(self.size)
             while self.size < end and time.monotonic() < until:
                 block = file.read(min(BLOCK_BYTES, end - self.size))

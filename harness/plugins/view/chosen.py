@@ -50,7 +50,7 @@ from harness.report.runs import common_prefix
 from harness.store.attempt_lines import ATTEMPT
 from harness.store.columns import NOT_JUDGED, Values, name_digest
 from harness.store.index import AttemptIndex
-from harness.store.json_lines import decoded_at
+from harness.store.json_lines import decode_lines_at
 from harness.store.run_folder import RunFolder
 
 MOST_TEXTS = 200_000  # attempts up to which reasons, constraints and costs are computed
@@ -242,7 +242,7 @@ class Chosen:
                 for label, group in grouping.items():
                     groups.setdefault(label, set()).add(group)
             scores |= table.scores
-            rounds = max(rounds, table.most_rounds)
+            rounds = max(rounds, table.max_round)
             samples = max(samples, int(table.sample.max(initial=-1)) + 1)
         computed = self._computed
         kinds = computed.kinds if computed else {}
@@ -325,7 +325,7 @@ class Chosen:
         table = await self._cases()
         attempts = []
         for run, index in enumerate(table.indexes):
-            rows = np.array(index.rows_of(instance), np.intp)
+            rows = np.array(index.find_rows(instance), np.intp)
             for line, row in zip(read_texts(index, rows), rows, strict=True):
                 attempts.append((run, line, row))
         if not attempts:
@@ -349,10 +349,12 @@ class Chosen:
         if run not in self._names:
             return None
         index = self.followed[self._names.index(run)].index
-        rows = index.rows_of(instance, sample)
+        rows = index.find_rows(instance, sample)
         round_rows = [row for row in rows if index.attempts.round[row] == round_]
         offsets = index.offset[round_rows].tolist()
-        lines = decoded_at(index.path, offsets, partial(decode, type=dict[str, object]), ATTEMPT)
+        lines = decode_lines_at(
+            index.path, offsets, partial(decode, type=dict[str, object]), ATTEMPT
+        )
         return await in_thread(lambda: next(lines, None))
 
 

@@ -127,7 +127,7 @@ def summary(
         )
     figures: dict[str, Any] = {}
     planned = manifest.get("samples")
-    remaining = folder.unfinished()
+    remaining = folder.count_unfinished()
     done = None if planned is None or remaining is None else planned - remaining
     state: State = _state(manifest)
     metrics = read_metrics(folder, manifest)
@@ -289,7 +289,7 @@ class Followed:
         lines = self._lines
         before = lines.size
         if self.size > before:
-            await in_thread(lambda: lines.read_on(PART_BYTES), yielding=True)
+            await in_thread(lambda: lines.read_more(PART_BYTES), yielding=True)
         behind = lines.size > before and self.size > lines.size
         state = (lines.size, judged)
         at_end = self.behind and not behind
@@ -355,14 +355,14 @@ def timeline(folder: RunFolder, index: AttemptIndex, session: int = -1) -> Timel
     """
     sessions = list(folder.read_manifest().get("sessions") or [{}])
     place = session if -len(sessions) <= session < len(sessions) else -1
-    ended_at = index.calls["ended_at"]
+    ended_at = index.call_columns["ended_at"]
     start = sessions[place].get("started_at") or 0.0
     end = sessions[place].get("ended_at") or np.inf
     rows = np.flatnonzero((ended_at >= start) & (ended_at <= end + 1))
-    latency = index.calls["latency_s"][rows]
+    latency = index.call_columns["latency_s"][rows]
     slow = rows[np.argsort(-np.nan_to_num(latency, nan=-1.0), kind="stable")[:MOST_LISTED]]
-    slow = slow[~np.isnan(index.calls["latency_s"][slow])]
-    failed = rows[~index.attempts.replied[rows]]
+    slow = slow[~np.isnan(index.call_columns["latency_s"][slow])]
+    failed = rows[~index.attempts.has_reply[rows]]
     failed = failed[np.argsort(-ended_at[failed])[:MOST_LISTED]]
     return Timeline(
         run=folder.name,
@@ -376,7 +376,7 @@ def timeline(folder: RunFolder, index: AttemptIndex, session: int = -1) -> Timel
 
 
 def _bins(index: AttemptIndex, rows: Rows) -> TimelineBins:
-    ended_at = index.calls["ended_at"][rows]
+    ended_at = index.call_columns["ended_at"][rows]
     table = index.attempts
     start = float(np.floor(ended_at.min()))
     end = float(ended_at.max())
@@ -389,16 +389,16 @@ def _bins(index: AttemptIndex, rows: Rows) -> TimelineBins:
         return np.bincount(places, values, minlength=n)
 
     passed, judged = _of_samples(index, rows)
-    medians, p95s = _quantiles(places, index.calls["latency_s"][rows], n)
+    medians, p95s = _quantiles(places, index.call_columns["latency_s"][rows], n)
     return TimelineBins(
         start=start,
         step_s=step,
         attempts=np.bincount(places, minlength=n).tolist(),
-        errors=_whole(total(~table.replied[rows])),
+        errors=_whole(total(~table.has_reply[rows])),
         judged=_whole(total(judged)),
         passed=_whole(total(passed)),
-        cost_usd=total(index.calls["cost_usd"][rows]).tolist(),
-        tokens=_whole(total(index.calls["tokens"][rows])),
+        cost_usd=total(index.call_columns["cost_usd"][rows]).tolist(),
+        tokens=_whole(total(index.call_columns["tokens"][rows])),
         median_s=medians,
         p95_s=p95s,
     )

@@ -19,7 +19,7 @@ from harness.calls.signals import Load
 from harness.engine.progress import Tally
 from harness.engine.session import Session
 from harness.store.files import read_file, write_json
-from harness.store.json_lines import UNREADABLE
+from harness.store.json_lines import DECODE_ERRORS
 from harness.store.run_folder import RunFolder
 
 STATUS, STOP = "status.json", "stop.json"
@@ -82,7 +82,7 @@ def read_status(folder: Path) -> RunStatus | None:
     """Return the status of a run's latest session, or None if it cannot be read."""
     try:
         return msgspec.json.decode(read_file(folder / STATUS), type=RunStatus)
-    except (*UNREADABLE, OSError):
+    except (*DECODE_ERRORS, OSError):
         return None
 
 
@@ -107,7 +107,7 @@ def request_stop(folder: Path) -> bool:
 def stop_requested(folder: Path, session: str) -> bool:
     """Return whether a session was asked to stop, and remove any request."""
     path = folder / STOP
-    with contextlib.suppress(*UNREADABLE, OSError):
+    with contextlib.suppress(*DECODE_ERRORS, OSError):
         request = msgspec.json.decode(read_file(path), type=dict[str, str])
         path.unlink()
         return request.get("session") == session
@@ -175,11 +175,11 @@ class StatusWriter:
         status.cost_usd = tally.paid_usd if tally.cost_known else None
         if tally.budget is not None:
             status.budget_usd = tally.budget.usd
-            status.spent_usd = tally.budget.spent
+            status.spent_usd = tally.budget.spent_usd
         status.limited_by = [
             f"{model}: {load.limited_by}" for model, load in loads.items() if load.limited_by
         ]
-        current = notices.now
+        current = notices.messages
         new = [(status.at, text) for text in current if text not in status.notices]
         status.notices = current
         status.events = [*status.events, *new][-MOST_EVENTS:]

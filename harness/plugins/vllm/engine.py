@@ -28,7 +28,7 @@ from pydantic import Field
 from typing_extensions import override
 
 from harness.backends import OwnedServers, bodies
-from harness.config.settings import handed_down
+from harness.config.settings import temporary_variables
 from harness.errors import (
     ConfigError,
     FatalCallError,
@@ -78,7 +78,7 @@ class InProcessEngine:
     async def load(self) -> None:
         """Load the model, which blocks the event loop for seconds to minutes."""
         self._template = _text(self._model.engine.get("chat_template"))
-        with _ONE_AT_A_TIME, handed_down(**_log_to(self._log)), self._watched():
+        with _ONE_AT_A_TIME, temporary_variables(**_log_to(self._log)), self._watched():
             self._llm = self._loaded()
         self._tokenizer = self._llm.renderer.tokenizer
         config = self._llm.model_config

@@ -34,7 +34,7 @@ from harness.backends import (
     past_proxies,
 )
 from harness.backends.openai import OpenAIBackend
-from harness.config.settings import variable, visible_gpus
+from harness.config.settings import read_variable, visible_gpus
 from harness.errors import ConfigError, FatalCallError, TransientError
 from harness.plugin import CheckupFinding
 from harness.plugins.completions.backend import OpenAICompletionsBackend
@@ -336,7 +336,7 @@ async def _get(url: str, key: str = "", patience_s: float = PATIENCE_S) -> Respo
 def command_words() -> list[str]:
     """Return the command in ``HARNESS_VLLM_COMMAND``, split into words as a shell does."""
     try:
-        return shlex.split(variable(COMMAND))
+        return shlex.split(read_variable(COMMAND))
     except ValueError as error:
         problem = f"{COMMAND} cannot be parsed: {error}."
         raise ConfigError(problem, "Quote it as in a shell.") from None

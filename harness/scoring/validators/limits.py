@@ -180,7 +180,7 @@ def exact(text: str) -> float | Decimal:
     if len(text) > MOST_DIGITS:
         raise _too_long(text)
     exponent = text.lower().partition("e")[2]
-    if len(exponent) > 6 or abs(int(exponent or "0")) > MOST_DIGITS:
+    if abs(int(exponent or "0")) > MOST_DIGITS:
         problem = f"the number {text[:40]} has an exponent beyond {MOST_DIGITS:,}"
         raise UnparseableDocument(problem, "limit")
     decimal = Decimal(text)

@@ -130,7 +130,7 @@ class StrictValidator:
     def _has_none(self, path: Sequence[str | int], instance: Any) -> bool:
         """Return whether `contains` rather than `maxContains` is violated."""
         around = follow(self.schema, path[:-1])
-        if not isinstance(around, dict) or "minContains" in around:
+        if not isinstance(around, dict):
             return False
         try:
             engine, _ = _compiled({"contains": around.get("contains")}, self.draft)

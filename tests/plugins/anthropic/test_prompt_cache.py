@@ -80,7 +80,7 @@ def test_a_rubric_is_written_once_and_the_saving_is_that_of_the_bill(
     price = Price(**PRICE)
     said = re.search(r"The prompt cache of judge saved \$(\S+): (\S+) tokens read", ended.stderr)
     assert said is not None, ended.stderr
-    assert float(said[1]) == pytest.approx(price.saved(usage), rel=0.01)
+    assert float(said[1]) == pytest.approx(price.cache_savings(usage), rel=0.01)
     assert int(said[2].replace(",", "")) == bill.cache_read_tokens
     metrics = json.loads((tmp_path / "runs" / "rubric" / "metrics.json").read_text())
     assert metrics["cost_usd"] == pytest.approx(price.cost(usage))

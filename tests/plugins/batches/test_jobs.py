@@ -272,7 +272,7 @@ async def test_a_damaged_result_is_read_three_times_and_may_be_billed(
         one.jobs.budget = budget = Budget(100.0, 0.0, Stop())
         one.jobs.price = Price(input=0, output=1_000_000)
         for key in KEYS:
-            budget.hold(key, 9.0)
+            budget.reserve_batched(key, 9.0)
         damage = TransientError("Half a line.", kind="malformed")
         one.provider.states, one.provider.answers = [DONE], 1
         one.provider.further = [(name, damage)]
@@ -285,9 +285,9 @@ async def test_a_damaged_result_is_read_three_times_and_may_be_billed(
         failure = one.delivered[KEYS[1]]
         assert isinstance(failure, TransientError)
         assert failure.kind == "malformed"
-        assert budget.held(KEYS[1]) == 0
-        assert (budget.spent, budget.unsure) == (12.0, 9.0)
-        payments = replies.booked("first")
+        assert budget.batched_reservation(KEYS[1]) == 0
+        assert (budget.spent_usd, budget.unsure_usd) == (12.0, 9.0)
+        payments = replies.payments_of("first")
         assert [payments[bytes.fromhex(key)] for key in KEYS] == [3.0, 9.0]
 
 
@@ -336,8 +336,8 @@ async def test_a_run_pays_its_own_price_if_another_run_takes_the_outcome(
         one.provider.states = [DONE]
         await one.intend("in progress", "batch", PRICE)
         await one.look()
-        assert replies.booked("first") == {bytes.fromhex(key): 3.0 for key in KEYS}
-        assert replies.booked("second") == {}
+        assert replies.payments_of("first") == {bytes.fromhex(key): 3.0 for key in KEYS}
+        assert replies.payments_of("second") == {}
         assert one.ledger.paid(KEYS[0], "first") == 3.0
         cached = replies.get(KEYS[0])
         assert cached is not None

@@ -41,7 +41,7 @@ async def test_a_call_is_in_its_batch_until_its_outcome_is_committed(tmp_path: P
         assert ledger.keys("t") == {key(3)}
         assert replies.get(key(1)) == Reply("Yes.", "stop", batch=True)
         assert replies.get(key(2)) is None
-        assert replies.booked("run") == {bytes.fromhex(key(1)): 0.25}
+        assert replies.payments_of("run") == {bytes.fromhex(key(1)): 0.25}
         await ledger.end("t", "expired")
         assert (ledger.open(), ledger.keys("t")) == ([], set())
         (ended,) = recorded_batches(replies)
@@ -54,7 +54,7 @@ async def test_an_empty_reply_is_paid_for_but_not_kept(tmp_path: Path) -> None:
         await intended(ledger, 1)
         await ledger.settle([Settled(call(1), Reply(" ", "stop", batch=True), 0.25)])
         assert replies.get(key(1)) is None
-        assert sum(replies.booked("run").values()) == 0.25
+        assert sum(replies.payments_of("run").values()) == 0.25
 
 
 async def test_other_models_have_their_own_batches(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ async def test_a_damaged_cache_keeps_its_batches(tmp_path: Path) -> None:
     path = tmp_path / "replies.sqlite"
     with ReplyCache(path) as replies:
         await intended(BatchLedger(replies, *PLACE), 1, 2)
-    database.mark(path)
+    database.mark_damaged(path)
     with ReplyCache(path) as replies:
         ledger = BatchLedger(replies, *PLACE)
         assert [one.tag for one in ledger.open()] == ["t"]
@@ -79,14 +79,14 @@ async def test_a_damaged_cache_keeps_its_batches(tmp_path: Path) -> None:
 async def test_reservations_of_batches_are_part_of_the_budget() -> None:
     stop = Stop()
     budget = Budget(1.0, 0.0, stop)
-    budget.hold("earlier", 0.6)
+    budget.reserve_batched("earlier", 0.6)
     await budget.reserve(0.3, "a")
-    assert budget.held("a") == 0.3
-    budget.release("earlier", 0.2)
-    budget.release("earlier", 0.2)  # what is released is charged once
-    assert budget.spent == pytest.approx(0.2)
+    assert budget.batched_reservation("a") == 0.3
+    budget.settle_batched("earlier", 0.2)
+    budget.settle_batched("earlier", 0.2)  # what is released is charged once
+    assert budget.spent_usd == pytest.approx(0.2)
     await budget.reserve(0.5, "b")
-    budget.release("a")
-    budget.release("b", 0.5)
-    assert budget.spent == pytest.approx(0.7)
+    budget.settle_batched("a")
+    budget.settle_batched("b", 0.5)
+    assert budget.spent_usd == pytest.approx(0.7)
     assert not stop.requested

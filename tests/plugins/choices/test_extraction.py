@@ -58,6 +58,8 @@ CASES = {
     "The answer is A because it is.": "A",
     "The answer is A: Paris": "A",
     "The answer is Rome.": "B",
+    "The answer is A.\nRome": "",
+    "The answer is A.\nWait, the map shows the Tiber.\nRome": "B",
     "The answer is Rome (B)": "B",
     "Answer: Rome": "B",
     "The answer is a dog.": "C",

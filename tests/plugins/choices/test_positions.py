@@ -102,9 +102,10 @@ def test_first_answers_with_positions_are_read(tmp_path: Path) -> None:
         writer.append(attempt("b", positions={"chosen": 3, "right": 1, "of": 3}))
         writer.append(attempt("c", positions=["another", "form"]))
         writer.append(attempt("d"))
+        writer.append(attempt("e", positions={"chosen": -1, "right": 1, "of": 3}))
     bias = read_positions(AttemptIndex(path))
     assert bias is not None
-    assert (bias.n, bias.missing) == (1, 3)
+    assert (bias.n, bias.missing) == (1, 4)
     assert [one.chosen.mean for one in bias.positions] == [1.0, 0.0, 0.0]
     empty = tmp_path / "empty.jsonl"
     empty.touch()

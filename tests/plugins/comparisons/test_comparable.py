@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.config.identity import by_name
+from harness.config.identity import tree_by_name
 from harness.errors import RunConflict
 from harness.plugins.comparisons.comparable import Variant, refuse_incomparable, settings
 from harness.plugins.comparisons.run_differences import differing
@@ -67,7 +67,7 @@ def test_groups_of_another_label_are_no_pairs_where_the_parts_differ() -> None:
 def test_settings_that_do_not_matter_are_left_out() -> None:
     model = {"backend": "replay", "name": "m", "where": {"encoding": "a"}, "path": "p"}
     task = {"name": "sums", "examples": {"x": 1, "y": 2}}
-    found = settings(by_name(run_file(model=model, task=task, limits={"rpm": 3}, samples=4)))
+    found = settings(tree_by_name(run_file(model=model, task=task, limits={"rpm": 3}, samples=4)))
     assert found["samples"] == 4
     assert found["model.name"] == "m"
     assert found["task.examples"] == {"task.examples.x": 1, "task.examples.y": 2}

@@ -154,7 +154,7 @@ def written(path: Path, *attempts: Attempt, round_: int | None = None) -> Constr
 
 
 def passed_by_kind(found: ConstraintFindings) -> dict[str, list[int]]:
-    return {kind: rows.passed.tolist() for kind, rows in found.table.by(LABEL)}
+    return {kind: rows.passed.tolist() for kind, rows in found.table.split_by(LABEL)}
 
 
 def test_each_constraint_is_a_row(tmp_path: Path) -> None:
@@ -196,7 +196,8 @@ def test_a_constraint_may_have_labels_of_its_own(tmp_path: Path) -> None:
     table = written(tmp_path / "a", attempt("a", {"constraints": own})).table
     assert table.labels() == ["g", "type", LABEL]
     by = {
-        label: {g: rows.passed.tolist() for g, rows in table.by(label)} for label in table.labels()
+        label: {g: rows.passed.tolist() for g, rows in table.split_by(label)}
+        for label in table.labels()
     }
     assert by == {
         "g": {"own": [0], "x": [1, 1]},

@@ -133,7 +133,7 @@ def test_a_paper_s_table_of_two_tasks(make, runs) -> None:
             one, part = cell(found, row, name, output), expected["python", output]
             assert (one.mean, one.stderr, one.ci95) == (part.mean, part.stderr, part.ci95)
             assert (one.n, one.missing) == (part.n, part.missing)
-    verdicts = validation[1].take(validation[1].measured("correct"))
+    verdicts = validation[1].take(validation[1].has_score("correct"))
     (expected,) = macro_f1(verdicts, "correct", "label", "representation").values()
     assert cell(found, row, "F1 answered").mean == expected.mean
     assert cell(found, row, "Macro-F1").mean < expected.mean

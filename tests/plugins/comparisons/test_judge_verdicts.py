@@ -150,7 +150,7 @@ def told(verdicts: Told, *, judge: str = "j", **changes: Any) -> Judgement:
 
 
 def by_group(table: AttemptTable, label: str = "category") -> dict[str, list[int]]:
-    return {group: rows.passed.tolist() for group, rows in table.by(label)}
+    return {group: rows.passed.tolist() for group, rows in table.split_by(label)}
 
 
 def passed(path: Path, judge: str, round_: int | None = None) -> dict[str, list[int]]:

@@ -191,7 +191,7 @@ def test_the_recorded_models_by_structure(collie: dict[str, AttemptTable]) -> No
     expected: dict[str, float] = {}
     rates: list[tuple[float, float]] = []
     methods = set()
-    for name, rows in strong.by("structure"):
+    for name, rows in strong.split_by("structure"):
         group = found.groups[name]
         of_weak = dict(
             zip(weak.instances.digest[weak.instance].tolist(), weak.passed.tolist(), strict=True)

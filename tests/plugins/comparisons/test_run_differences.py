@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from harness.analysis.metrics import PASS_RATE, JudgeFacts, Metrics
-from harness.config.identity import by_name
+from harness.config.identity import tree_by_name
 from harness.errors import RunConflict
 from harness.plugins.comparisons.comparable import Variant, settings
 from harness.plugins.comparisons.run_differences import (
@@ -68,7 +68,7 @@ def test_a_judge_that_differs_is_told_by_its_name() -> None:
         "none": [],
     }
     base, *others = (
-        variant(name, {}, settings=settings(by_name(run_file(judges=judges))))
+        variant(name, {}, settings=settings(tree_by_name(run_file(judges=judges))))
         for name, judges in arms.items()
     )
     told = {one.name: list(differing(base, [one])) for one in others}
@@ -87,7 +87,7 @@ def test_a_panel_that_differs_is_told_by_its_members() -> None:
 
     def of(*members: str, **options: str) -> Variant:
         panels = [{"as": "jury", "of": members, **options}]
-        told = settings(by_name(run_file(judges=judges, panels=panels)))
+        told = settings(tree_by_name(run_file(judges=judges, panels=panels)))
         return variant("".join(members), {}, settings=told)
 
     (told,) = differing(of("a", "b"), [of("a", "b", "c", by="mean")])

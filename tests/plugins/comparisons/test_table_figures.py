@@ -146,5 +146,5 @@ def test_tokens_and_times_are_scores_of_the_calls(tmp_path: Path) -> None:
         for number, fields in enumerate(told):
             writer.append(msgspec.structs.replace(attempt(f"{number}", 0, 1), **fields))
     found = with_call_scores(path)
-    assert sorted(found.scores[TOKENS][found.measured(TOKENS)]) == [7, 7]
-    assert found.scores[MILLISECONDS][found.measured(MILLISECONDS)] == [250]
+    assert sorted(found.scores[TOKENS][found.has_score(TOKENS)]) == [7, 7]
+    assert found.scores[MILLISECONDS][found.has_score(MILLISECONDS)] == [250]

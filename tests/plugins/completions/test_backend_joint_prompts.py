@@ -30,7 +30,7 @@ from harness.plugins.completions.backend import JointPrompts, OpenAICompletionsB
 from harness.plugins.mock.server import MockServer
 from harness.plugins.mock.wire import MockRequest
 from harness.records import Attempt, Decoding, Message, Origin, Reply, Request, Usage
-from harness.store.json_lines import lines
+from harness.store.json_lines import read_lines
 from tests.backends.answering import answering
 from tests.rows import WORDS
 
@@ -223,7 +223,7 @@ async def run(folder: Path, url: str, most: int, **more: Any) -> list[Attempt]:
     result = await execute(job)
     assert result.ended == "finished"
     path = folder / "run" / "attempts.jsonl"
-    found = [msgspec.json.decode(text, type=Attempt) for _, text in lines(path)]
+    found = [msgspec.json.decode(text, type=Attempt) for _, text in read_lines(path)]
     return sorted(found, key=lambda one: (one.instance, one.sample))
 
 

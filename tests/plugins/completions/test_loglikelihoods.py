@@ -10,7 +10,7 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 from msgspec.structs import replace
 
-from harness.calls.budget import bounds
+from harness.calls.budget import token_bounds
 from harness.calls.keys import call_key
 from harness.errors import RequestRejected
 from harness.plugins.completions.backend import OpenAICompletionsBackend
@@ -273,7 +273,7 @@ def test_each_answer_stands_behind_its_own_context() -> None:
     )
     assert two.continuations == [("a", "b"), ("a", "c"), ("d", "e")]
     assert [message.content for message in two.sent_messages] == ["ab", "ac", "de"]
-    assert bounds(two) == (bounds(asked(("user", "a"), ("assistant", "b")))[0] * 3, 3)
+    assert token_bounds(two) == (token_bounds(asked(("user", "a"), ("assistant", "b")))[0] * 3, 3)
 
 
 def test_log_likelihoods_have_keys_of_their_own() -> None:

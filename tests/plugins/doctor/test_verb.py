@@ -53,6 +53,37 @@ def test_the_credentials_of_clouds_are_named_and_not_shown(tmp_path: Path) -> No
     assert CANARY not in ended.stdout
 
 
+def test_the_commit_of_a_clone_is_named_but_not_that_of_a_repository_around_it(
+    tmp_path: Path,
+) -> None:
+    def git(*arguments: str) -> str:
+        identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+        command = ["git", "-C", str(tmp_path), *identity, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    def reported(folder: Path) -> str:
+        (folder / "harness").symlink_to(ROOT / "harness")
+        env = os.environ | {"PYTHONPATH": str(folder)}
+        command = [*COMMAND, "doctor", "--no-network"]
+        ended = subprocess.run(command, capture_output=True, text=True, env=env, cwd=folder)
+        return words(ended.stdout)
+
+    git("init")
+    (tmp_path / "file").write_text("1")
+    git("add", "file")
+    git("commit", "-m", "first")
+    commit = git("rev-parse", "--short", "HEAD")
+    assert f"ok harness 0.1.0, commit {commit} " in reported(tmp_path)
+    (tmp_path / "file").write_text("2")
+    (tmp_path / "harness").unlink()
+    assert f"ok harness 0.1.0, commit {commit}-dirty " in reported(tmp_path)
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    text = reported(packages)
+    assert "ok harness 0.1.0" in text
+    assert "commit" not in text
+
+
 def test_a_fresh_machine(tmp_path: Path) -> None:
     environment = os.environ | {"HARNESS_DATA_DIR": str(tmp_path / "data"), "NLTK_DATA": ""}
     for width in (60, 80):

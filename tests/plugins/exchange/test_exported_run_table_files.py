@@ -16,7 +16,7 @@ from harness.errors import ConfigError, StoreFailed
 from harness.plugins.exchange import exported_run
 from harness.plugins.exchange.exported_run import ExportedRows, write_csv, write_parquet
 from harness.records import Attempt, Score, Usage
-from harness.store.files import output_file
+from harness.store.files import replace_output
 from harness.store.index import AttemptLine
 from tests.plugins.exchange.made import attempt, attempts, run
 
@@ -159,7 +159,7 @@ def test_a_failed_export_leaves_an_existing_file_unchanged(tmp_path: Path) -> No
 def test_a_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "real").write_text("before")
     (tmp_path / "link").symlink_to("real")
-    with output_file(tmp_path / "link") as temporary:
+    with replace_output(tmp_path / "link") as temporary:
         temporary.write_text("after")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_text() == "after"
@@ -170,14 +170,14 @@ def test_targets_that_are_not_export_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "attempts.jsonl").write_text("paid work")
     for name in ("pipe", "runs", "none/x", "runs/attempts.jsonl"):
-        with pytest.raises(ConfigError), output_file(tmp_path / name):
+        with pytest.raises(ConfigError), replace_output(tmp_path / name):
             raise AssertionError
     assert (tmp_path / "runs" / "attempts.jsonl").read_text() == "paid work"
 
 
 def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     def fill() -> None:
-        with output_file(tmp_path / "x") as temporary:
+        with replace_output(tmp_path / "x") as temporary:
             temporary.write_text("half")
             raise OSError(28, "No space left on device")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.calls.database import FORMAT
+from harness.calls.database import FORMAT_VERSION
 from harness.plugins.guide.pages import documentation_pages, section_index
 from harness.records import CRASH_VERSION, METRICS_VERSION, SCHEMA_VERSION
 from tests.cli.command import ROOT, harness, mistake
@@ -122,7 +122,7 @@ def test_the_page_on_upgrading_states_the_versions_of_formats() -> None:
     assert f"`v` (now {SCHEMA_VERSION}; {CRASH_VERSION} for crashes)" in page
     assert SCHEMA_VERSION == METRICS_VERSION
     assert f"`schema_version` (now {METRICS_VERSION})" in page
-    assert f"states its format (now {FORMAT})" in page
+    assert f"states its format (now {FORMAT_VERSION})" in page
 
 
 def test_pages_that_messages_name_exist() -> None:

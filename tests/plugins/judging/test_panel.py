@@ -115,6 +115,12 @@ def test_of_criteria_the_mean_of_the_probabilities_decides() -> None:
     assert (second["passed"], second["probability"]) == (True, pytest.approx(1.7 / 3))
 
 
+def test_a_tie_on_a_criterion_counts_as_half() -> None:
+    scores = Panel(["a", "b"]).combine({"a": strict(True, True), "b": strict(False, True)})
+    assert scores["soft"].value == 0.75
+    assert scores["strict"].value is None
+
+
 def test_a_rules_verdict_stays_beside_the_panels() -> None:
     told = {"constraint": "c", "passed": True, "rule": False}
     said = {name: criteria_scores([told]) for name in "ab"}

@@ -106,7 +106,7 @@ def test_labels_that_were_changed_are_named_and_left_out(
 def test_labels_are_not_kept_during_a_session(tmp_path: Path) -> None:
     """The session would record their earlier states at its end."""
     run = RunFolder(tmp_path, "run")
-    with run.hold(), pytest.raises(RunConflict, match="Another process is working"):
+    with run.lock(), pytest.raises(RunConflict, match="Another process is working"):
         keep_labels(run, "j", "ann.jsonl", [Label("a", True)])
     assert not (run.path / "labels").exists()
 

@@ -27,10 +27,13 @@ from harness.plugins.judging.validation import (
     cohens_kappa,
     correlation,
     covariance,
+    judges_document,
     rank_models,
     validate,
+    validation_document,
 )
 from harness.records import Score
+from harness.report.table import Note, Table
 from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex
 from harness.store.judgements import Judgement
@@ -214,6 +217,29 @@ def test_judges_that_always_say_one_thing_do_not_correlate() -> None:
         pair_verdicts({"r": answers(("y", "y"))}, JUDGE), judge="j", reference="k", runs=["r"]
     )
     assert of_labels.confidence_covariance.n == of_labels.confidence_correlation.n == 0
+
+
+def validate_pairs(judged_answers: list[JudgedAnswer]) -> JudgeValidation:
+    pairs = pair_verdicts({"r": judged_answers}, JUDGE)
+    return validate(pairs, judge="j", reference="k", runs=["r"])
+
+
+def test_a_covariance_or_correlation_that_is_not_available_is_explained() -> None:
+    varying = sure((0.1, 0.2), (0.9, 0.8), (0.6, 0.3))
+    constant = sure((0.1, 0.2), (0.1, 0.8), (0.1, 0.8))
+    unknown = answers(("y", "y"))
+    for judges, explained in (([varying], False), ([constant], True), ([varying, unknown], True)):
+        table, about = judges_document([*map(validate_pairs, judges)]).parts[1:3]
+        assert isinstance(table, Table)
+        assert isinstance(about, Note)
+        cells = [
+            column.show(cell)
+            for row in table.rows
+            for column, cell in zip(table.columns, row.cells, strict=True)
+        ]
+        assert ("n/a" in cells) == ("n/a: " in about.text) == explained
+    parts = validation_document(validate_pairs(constant)).parts
+    assert any("n/a: " in part.text for part in parts if isinstance(part, Note))
 
 
 def columns(

@@ -13,7 +13,7 @@ from harness.engine.preparation import prepare
 from harness.errors import DataMissing, RunConflict, StoreFailed
 from harness.plugins.judging.references import Label, keep_labels
 from harness.plugins.remote_runs.object_store import RemoteRuns, synchronise
-from harness.store.file_states import sealed
+from harness.store.file_states import seal_line
 from harness.store.run_folder import RunFolder
 
 NAMES = ("runs_dir", "cache_dir", "data_dir")
@@ -201,7 +201,7 @@ def test_settings_of_an_incomplete_upload_are_no_damage(run: Synchronised) -> No
     line = json.loads((run.copy / "judgements.jsonl").read_bytes().splitlines()[-1])
     tag, _, _ = line.pop("run").partition(".")
     with (run.copy / "judgements.jsonl").open("ab") as file:
-        file.write(sealed(json.dumps(line | {"ended_at": 0.0}).encode() + b"\n", tag))
+        file.write(seal_line(json.dumps(line | {"ended_at": 0.0}).encode() + b"\n", tag))
     (run.copy / "judges.json").write_bytes(before + b"\n")
     with pytest.raises(StoreFailed, match=r"has other versions of judges.json: it is kept as run-"):
         run.sync()

@@ -11,7 +11,7 @@ from harness.plugins.comparisons.run_comparison import ComparisonOptions
 from harness.plugins.report.runs import Reported, references, report_on, sample_seconds, shortened
 from harness.report.table import Table
 from harness.store.attempt_lines import AttemptLines
-from harness.store.files import write_json, write_whole
+from harness.store.files import write_atomically, write_json
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.run_folder import RunFolder
@@ -47,7 +47,7 @@ def test_a_quick_report_of_a_file_that_is_still_read_has_the_runs_saved_figures(
     write_json(folder.manifest, {"schema_version": 1, "run": "run", "task": "sums"})
     folder.write_config(run_file())
     lines = AttemptLines(folder.attempts, "followed")
-    assert lines.read_on(1)
+    assert lines.read_more(1)
     part = AttemptIndex(folder.attempts, lines=lines)
     assert len(part) < 3
 
@@ -56,7 +56,7 @@ def test_a_quick_report_of_a_file_that_is_still_read_has_the_runs_saved_figures(
         return run.metrics.overall.pass_rate, run.metrics.overall.n
 
     assert rate() == (1, len(part))  # of the part
-    write_whole(folder.metrics, encode_metrics(compute_metrics(folder)))
+    write_atomically(folder.metrics, encode_metrics(compute_metrics(folder)))
     assert rate() == (2 / 3, 3)
     later = folder.metrics.stat().st_mtime + 1
     os.utime(folder.attempts, (later, later))  # a run goes on

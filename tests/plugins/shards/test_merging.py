@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.config.loading import expand
+from harness.config.loading import expand_variants
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.executor import execute
@@ -20,7 +20,7 @@ from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict
 from harness.plugins.comparisons.comparable import read_run
 from harness.plugins.shards.merging import find_shards, merge
 from harness.store.run_folder import RunFolder
-from harness.store.runs import all_runs, shard_base
+from harness.store.runs import all_runs, shard_base_name
 from tests.conftest import Sums, run_file
 
 JUDGED = {
@@ -39,7 +39,7 @@ def settings(folder: Path) -> Settings:
 
 async def run(folder: Path, shard: str | None = None, **changes: Any) -> RunFolder:
     run = RunFile.model_validate({**JUDGED, "shard": shard, **changes})
-    name = shard_base("run", run.part) if run.part else "run"
+    name = shard_base_name("run", run.parsed_shard) if run.parsed_shard else "run"
     job = prepare(run, name, settings(folder))
     await execute(job)
     return job.folder
@@ -107,9 +107,9 @@ async def test_shards_that_do_not_belong_together_are_not_merged(tmp_path: Path)
     with pytest.raises(RunConflict, match="they differ in samples"):
         merged(tmp_path)
     await run(tmp_path, "1/2", samples=4)
-    with RunFolder(tmp_path, "run-1of2").hold(), pytest.raises(RunConflict, match="Another"):
+    with RunFolder(tmp_path, "run-1of2").lock(), pytest.raises(RunConflict, match="Another"):
         merged(tmp_path)
-    assert merged(tmp_path).begun()
+    assert merged(tmp_path).has_attempts()
     with pytest.raises(RunConflict, match="already a run 'run'"):
         merged(tmp_path)
 
@@ -251,4 +251,4 @@ def test_shards_share_the_rate_limits_and_the_budget(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "1/0", "a/b", "1/20000", "-1/2"])
 def test_a_shard_that_cannot_be_is_refused(shard: str) -> None:
     with pytest.raises(ConfigError, match="is not a shard: write NUMBER/COUNT"):
-        expand({**JUDGED, "shard": shard}, "run.yaml", [], {})
+        expand_variants({**JUDGED, "shard": shard}, "run.yaml", [], {})

@@ -57,6 +57,7 @@ ORDINARY = [
     "So the final price is $10 - $2 = $8.",
     "The number of apples left = 12 - 4 = 8",
     "There are 4 rows with 2 seats each. 4 × 2 = 8 seats.",
+    "We need to know how many are left. Sarah gave 4 of her 12 apples away. She has 8 left.",
     "Each of the 4 rows has 2 seats, so there are 4 * 2 = 8 seats in total.",
     "April: 3\nMay: 5\nTotal: 8",
     "Sarah has 8.",
@@ -330,6 +331,8 @@ def test_an_announced_number_stands_before_a_check_or_an_argument(reply: str) ->
         "The answer is 12, er, 9.",
         "The answer is 12. Scratch that: 9",
         "x = 4. No, wait: 9, or rather 7 and 8.",
+        "The answer is 72. Some people say 5, but that is not right.",
+        "The answer is 72. Without the discount it would be 80, but the total is 70.",
     ],
 )
 def test_an_announced_number_does_not_stand_if_what_follows_may_replace_it(reply: str) -> None:

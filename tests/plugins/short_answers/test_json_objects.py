@@ -185,6 +185,7 @@ def test_an_example_or_a_format_is_no_answer(reply: str) -> None:
         "I will go with {}",
         "The review is not bad.\n\n{}",
         "The schema is clear.\n{}",
+        "I will answer in this format.\n{}",
         '{"answer": "Bergen"}\n\nWait, that\'s wrong: Bergen is no capital.\n\n{}',
     ],
 )

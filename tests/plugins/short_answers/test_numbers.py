@@ -836,6 +836,10 @@ def test_no_part_of_an_expression_decides_as_the_first_number(text: str) -> None
         read_number(text, "first")
 
 
+def test_numbers_on_either_side_of_a_semicolon_are_not_parts_of_one() -> None:
+    assert read_number("It took 12; 345 people came.", "first") == 12
+
+
 @pytest.mark.parametrize("unreadable", ["1,5", "7-8", "1/2", "2024-05-01", "10k", "3π", "9" * 300])
 def test_no_other_number_decides_for_an_unreadable_one(unreadable: str) -> None:
     assert read_number(f"{unreadable}; so 3", "last") == 3

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from harness.calls.budget import ROUNDING, Budget
+from harness.calls.budget import ROUNDING_USD, Budget
 from harness.calls.signals import Stop, Stopping
 from harness.config.sections import BudgetSection
 from harness.plugins.mock.server import MockServer
@@ -39,7 +39,9 @@ async def session(
     spent = await team.join()
     stop = Stop()
     by_others = spent.by_others
-    budget = Budget(usd, spent.by_run + by_others, stop, shared=by_others, sharing=team)
+    budget = Budget(
+        usd, spent.by_run + by_others, stop, spent_by_others=by_others, shared_budget=team
+    )
     team.ensure_working()
     yield budget, team
 
@@ -56,7 +58,7 @@ async def test_two_sessions_reserve_no_more_than_the_budget(database: TeamDataba
         calls = [asyncio.create_task(each.reserve(0.09)) for each in (one, two) * 8]
         while sum(call.done() for call in calls) < 11:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        assert bounds(database) <= 1.0 + ROUNDING
+        assert bounds(database) <= 1.0 + ROUNDING_USD
         for call in calls:
             call.cancel()
 
@@ -71,7 +73,7 @@ async def test_what_a_call_has_not_cost_is_given_to_another_session(
         assert not waiting.done()
         one.settle(0.9, 0.1)
         await asyncio.wait_for(waiting, 30)
-        assert two.spent == pytest.approx(0.1, abs=0.02)
+        assert two.spent_usd == pytest.approx(0.1, abs=0.02)
 
 
 async def test_a_session_ends_when_nobody_can_release_anything(database: TeamDatabase) -> None:
@@ -82,8 +84,8 @@ async def test_a_session_ends_when_nobody_can_release_anything(database: TeamDat
     async with session(database, "b") as (two, _):
         with pytest.raises(Stopping):
             await two.reserve(0.2)
-        assert two.ended
-        assert two.spent == pytest.approx(0.9)
+        assert two.is_exhausted
+        assert two.spent_usd == pytest.approx(0.9)
 
 
 async def test_a_session_that_waits_for_its_own_calls_uses_what_they_leave(

@@ -56,7 +56,7 @@ class Process:
         used = self.size * self.draw.uniform(0.3, 1)
         answered = at + self.draw.expovariate(1)
         self.sent.append((at, used))
-        take = partial(SlidingWindow.take, amount=self.size, now=at)
+        take = partial(SlidingWindow.reserve, amount=self.size, now=at)
         settle = partial(
             SlidingWindow.settle, expected=self.size, actual=used, sent=at, now=answered
         )

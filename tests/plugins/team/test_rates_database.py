@@ -27,8 +27,8 @@ def database(url: str) -> Iterator[TeamDatabase]:
 
 
 def limiter(database: TeamDatabase, backend: Scripted, rpm: int) -> ConcurrencyLimiter:
-    rates = RateLimits({"requests": rpm}, shared=TeamRates(database, "model"))
-    return ConcurrencyLimiter(backend.generate, Stop(), most=16, rates=rates)
+    rates = RateLimits({"requests": rpm}, shared_rates=TeamRates(database, "model"))
+    return ConcurrencyLimiter(backend.generate, Stop(), ceiling=16, rates=rates)
 
 
 def record(database: TeamDatabase) -> SharedUse:
@@ -54,24 +54,24 @@ async def test_a_process_asks_for_room_for_all_calls_that_it_could_send(
     database: TeamDatabase,
 ) -> None:
     team = TeamRates(database, "model")
-    rates = RateLimits({"requests": 6000, "tokens": 1_000_000}, shared=team)
-    ask = ConcurrencyLimiter(Scripted().generate, Stop(), most=3, rates=rates)
+    rates = RateLimits({"requests": 6000, "tokens": 1_000_000}, shared_rates=team)
+    ask = ConcurrencyLimiter(Scripted().generate, Stop(), ceiling=3, rates=rates)
     calls = [asyncio.create_task(ask(REQUEST)) for _ in range(5)]
     await asyncio.sleep(0)
     demand = team.demand()
     for call in calls:
         call.cancel()
-    assert (demand.heads["requests"], demand.queued["requests"]) == (1, 3)
-    assert demand.heads["tokens"] > 0
-    assert demand.queued["tokens"] == 3 * demand.heads["tokens"]
+    assert (demand.next_calls["requests"], demand.queued["requests"]) == (1, 3)
+    assert demand.next_calls["tokens"] > 0
+    assert demand.queued["tokens"] == 3 * demand.next_calls["tokens"]
 
 
 async def test_at_its_end_a_process_has_returned_what_it_has_not_used(
     database: TeamDatabase,
 ) -> None:
     backend = Scripted(lambda request: "2")
-    rates = RateLimits({"requests": 6000}, shared=TeamRates(database, "model"))
-    ask = ConcurrencyLimiter(backend.generate, Stop(), most=16, rates=rates)
+    rates = RateLimits({"requests": 6000}, shared_rates=TeamRates(database, "model"))
+    ask = ConcurrencyLimiter(backend.generate, Stop(), ceiling=16, rates=rates)
     for _ in range(30):
         await ask(REQUEST)
     await rates.aclose()

@@ -73,7 +73,7 @@ async def test_machines_pay_for_the_same_calls_once(url: str, tmp_path: Path) ->
 
 async def test_a_reply_of_the_team_is_saved_here_too(url: str, tmp_path: Path) -> None:
     with machine(tmp_path / "a", url) as a:
-        await a.put(KEY, Reply("hi", "stop"), "backend", "model", run="run")
+        await a.put(KEY, Reply("hi", "stop"), "backend", "model", run_id="run")
     with machine(tmp_path / "b", url) as b:
         assert b.get(KEY) is None
         assert await b.fetch(KEY) == Reply("hi", "stop")
@@ -91,7 +91,7 @@ async def test_payments_of_a_run_are_added_up_over_machines(url: str, tmp_path: 
         await b.charge("session 2", Payment("run", 4.0))
         await b.charge("session 2", Payment("another run", 8.0))
         expected = {bytes.fromhex(KEY): 0.5, b"session 1": 2.0, b"session 2": 4.0}
-        assert a.booked("run") == b.booked("run") == expected
+        assert a.payments_of("run") == b.payments_of("run") == expected
 
 
 async def test_payments_from_before_the_machine_belonged_to_a_team_count(
@@ -102,7 +102,7 @@ async def test_payments_from_before_the_machine_belonged_to_a_team_count(
         await alone.charge("session 1", Payment("run", 3.0))
     with machine(tmp_path / "a", url) as a:
         await a.charge("session 2", Payment("run", 1.0))
-        assert a.booked("run") == {b"session 1": 3.0, b"session 2": 1.0}
+        assert a.payments_of("run") == {b"session 1": 3.0, b"session 2": 1.0}
 
 
 async def test_a_claim_is_free_again_when_its_call_failed(url: str, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ async def test_without_the_database_calls_in_flight_are_finished_and_sent_later(
     provider.may_answer.clear()
     said: list[str] = []
     with machine(tmp_path / "a", url, notice=said.append) as a:
-        calls = paid_calls(provider, a, run="run")
+        calls = paid_calls(provider, a, run_id="run")
         flying = [asyncio.create_task(calls(request(str(number)))) for number in range(5)]
         await until(lambda: provider.asked.total() == 5)
         await asyncio.to_thread(postgres.stop)
@@ -260,9 +260,9 @@ async def test_what_a_killed_process_could_not_send_is_sent_by_the_next(
     postgres.start()
     assert rows(postgres, url) == []
     with TeamReplyCache(path, url) as next_one:
-        assert next_one.booked("run") == {bytes.fromhex(KEY): 0.5}
+        assert next_one.payments_of("run") == {bytes.fromhex(KEY): 0.5}
         await until(lambda: rows(postgres, url) != [])
-        assert next_one.booked("run") == {bytes.fromhex(KEY): 0.5}
+        assert next_one.payments_of("run") == {bytes.fromhex(KEY): 0.5}
     with ReplyCache(path) as alone:
         assert alone.read("SELECT * FROM unsent") == []
 
@@ -293,7 +293,7 @@ async def test_prompts_and_encrypted_replies_are_not_in_the_database(
 ) -> None:
     (url,) = postgres.database("acme")
     with machine(tmp_path / "a", url, key=SECRET) as a:
-        call = await paid_calls(Provider(), a, run="run")(request("a private prompt"))
+        call = await paid_calls(Provider(), a, run_id="run")(request("a private prompt"))
     assert call.reply.text == "reply to a private prompt"
     database = url.rpartition("/")[2]
     dumped = "".join(
@@ -330,14 +330,14 @@ async def test_calls_of_a_batch_stay_claimed_until_it_ends(url: str, tmp_path: P
         with machine(tmp_path / "b", url, lease_s=0.2) as b:
             with machine(tmp_path / "a", url, lease_s=0.2) as a:
                 assert await a.claim_shared(KEY)
-                await a.hold_claims("tag", [KEY])
+                await a.keep_claims("tag", [KEY])
                 a.release(KEY)
             await asyncio.sleep(0.5)  # longer than the lease
             assert not await b.claim_shared(KEY)
             with machine(tmp_path / "a", url, lease_s=0.2) as a:
-                await a.free_claims("another", [KEY])
+                await a.release_claims("another", [KEY])
                 assert not await b.claim_shared(KEY)
-                await a.free_claims("tag", [KEY])
+                await a.release_claims("tag", [KEY])
             assert await b.claim_shared(KEY)
 
 

@@ -45,7 +45,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> CaseTable:
     for name, attempts in (("one", FIRST), ("two", SECOND)):
         path = add(tmp_path_factory.mktemp(name) / "attempts.jsonl", *attempts)
         lines = AttemptLines(path, "followed")
-        lines.read_on()
+        lines.read_more()
         indexes.append(AttemptIndex(path, lines=lines))
     return CaseTable(["one", "two"], indexes)
 
@@ -106,7 +106,7 @@ def test_a_filter_selects_cases(
 
 def test_reasons_and_changes_select_what_is_known(table: CaseTable) -> None:
     one = table.indexes[0]
-    rows = one.rows_of("a", 1)
+    rows = one.find_rows("a", 1)
     reasons = {"too long": [one.offset[rows], np.zeros(0, np.int64)]}
     digest = int(one.attempts.instances.digest[one.attempts.instance[rows[0]]])
     known = Findings(reasons, {"better:two": [digest]})

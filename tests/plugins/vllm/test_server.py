@@ -18,7 +18,7 @@ import pytest
 from msgspec.structs import replace
 
 from harness.backends import OwnedServers
-from harness.config.identity import conflicts
+from harness.config.identity import conflicting_keys
 from harness.config.run_file import RunFile
 from harness.errors import ConfigError, DataMissing, FatalCallError, RequestRejected, TransientError
 from harness.plugin_loader import kind
@@ -482,12 +482,12 @@ def test_arguments_that_change_no_answer_may_change() -> None:
         return run(model={"backend": "vllm_server", "name": "m", **options})
 
     one = owned(engine={"tensor_parallel_size": 2}, replicas=1, start_s=5.0)
-    assert conflicts(one, owned(gpus="0", engine={"dtype": "half"})) == []
-    assert conflicts(one, owned(lora="other")) == ["model.lora"]
+    assert conflicting_keys(one, owned(gpus="0", engine={"dtype": "half"})) == []
+    assert conflicting_keys(one, owned(lora="other")) == ["model.lora"]
     other = [run(model={"backend": "openai", "engine": engine}) for engine in ("a", "b")]
-    assert conflicts(*other) == ["model.engine"]
+    assert conflicting_keys(*other) == ["model.engine"]
     judge = [
         judges(JUDGE | {"model": {"backend": "vllm_server", "name": "m", "restarts": number}})
         for number in (1, 2)
     ]
-    assert conflicts(*judge) == []
+    assert conflicting_keys(*judge) == []

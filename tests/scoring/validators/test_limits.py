@@ -47,6 +47,10 @@ def test_an_exponent_may_be_a_thousand_and_no_more(sign: str) -> None:
         exact(f"1e{sign}1001")
 
 
+def test_zeros_before_an_exponent_do_not_make_it_larger() -> None:
+    assert exact("1e0000001") == 10
+
+
 @pytest.mark.parametrize(
     ("fragment", "path"),
     [

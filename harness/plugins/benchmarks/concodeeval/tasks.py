@@ -40,8 +40,15 @@ from harness.plugins.benchmarks.concodeeval.setting import (
 from harness.plugins.benchmarks.concodeeval.setting import Sample as SampleRow
 from harness.ports import read_paper
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
-from harness.scoring.extraction import BlockExtraction, NoAnswerBlock, reads
-from harness.scoring.validators import Undecided, UnparseableDocument, Violation, validator
+from harness.scoring.extraction import reads
+from harness.scoring.validators import (
+    BlockExtraction,
+    NoAnswerBlock,
+    Undecided,
+    UnparseableDocument,
+    Violation,
+    validator,
+)
 from harness.scoring.validators.schemas import score
 
 

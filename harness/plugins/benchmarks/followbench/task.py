@@ -31,7 +31,7 @@ from harness.plugins.benchmarks.followbench.rules import CHECKS, FollowBenchRule
 from harness.ports import FigureKind, TableFigure, Task, read_paper
 from harness.records import Criterion, Instance, JsonObject, Message, Score
 from harness.scoring.text import english_rules_warning
-from harness.store.columns import NOT_JUDGED, AttemptTable, changes
+from harness.store.columns import NOT_JUDGED, AttemptTable, change_mask
 
 PUBLIC = "followbench/data.jsonl"
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
@@ -252,7 +252,7 @@ CONSECUTIVE = "consecutive"
 
 def partial(samples: AttemptTable, score: str) -> AttemptTable:
     """Return the samples with a score's missing values replaced by known verdicts (1 or 0)."""
-    filled = np.where(samples.judged, samples.passed, np.nan)
+    filled = np.where(samples.has_verdict, samples.passed, np.nan)
     indices, values = score_values(samples, score)
     filled[indices] = values
     return replace(samples, scores={**samples.scores, score: filled})
@@ -272,7 +272,7 @@ def consecutive(samples: AttemptTable, label: str) -> AttemptTable:
     level = rank[codes[samples.instances.grouping[samples.instance]]]
     rows = np.lexsort((level, samples.sample, samples.cluster))
     rows = rows[level[rows] >= 0]
-    starts = changes(samples.cluster[rows]) | changes(samples.sample[rows])
+    starts = change_mask(samples.cluster[rows]) | change_mask(samples.sample[rows])
     firsts = []
     values = []
     for part in np.split(rows, np.flatnonzero(starts)[1:]) if len(rows) else []:

@@ -30,8 +30,14 @@ from harness.ports import DataTable, Task, read_paper
 from harness.prompts import named, read, read_file
 from harness.records import ConstraintKind, DecodingConstraint, Instance, JsonObject, Message, Score
 from harness.scoring import validators
-from harness.scoring.extraction import BlockExtraction, NoAnswerBlock
-from harness.scoring.validators import Undecided, UnparseableDocument, Validator, schemas
+from harness.scoring.validators import (
+    BlockExtraction,
+    NoAnswerBlock,
+    Undecided,
+    UnparseableDocument,
+    Validator,
+    schemas,
+)
 
 PUBLIC = "jsonschemabench/schemas.jsonl"
 """Path of the published data in the data folder."""

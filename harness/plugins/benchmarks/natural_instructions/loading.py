@@ -215,7 +215,7 @@ def category_of(name: str, *categories: Mapping[str, str]) -> str | None:
 
 def _yaml(path: Path, what: str, hint: str) -> JsonObject:
     with reraise_as(DataInvalid):
-        return yaml_text.read(path, what, hint)
+        return yaml_text.read_mapping(path, what, hint)
 
 
 _ANSWERS = re.compile(r"(?:.*/)?predictions/gpt3_outputs/([^@/]+)@(_[^@/]+)@(\d{1,4})_\d+\.json")

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import msgspec
 from pydantic import ConfigDict, Field, PrivateAttr
 
-from harness.config.validation import validated
+from harness.config.validation import validate
 from harness.datasets.folder import DataFolder, is_there, own_path
 from harness.errors import ConfigError, DataInvalid, DataMissing, suggest_name
 from harness.plugin_interface import wrap_errors
@@ -124,7 +124,7 @@ def find_source(text: str, changes: Mapping[str, Any] | None = None) -> Source:
         if preset not in PRESETS:
             raise ConfigError(f"There is no preset {preset!r}.", suggest_name(preset, PRESETS))
         raw = _read(PRESETS[preset]) | raw
-    source = validated(Source, {**raw, **(changes or {})}, text)
+    source = validate(Source, {**raw, **(changes or {})}, text)
     source._folder = folder
     parts((source.load, *source.filters, *source.passage_filters, *source.post_processors))
     return source

@@ -13,7 +13,7 @@ import msgspec
 import yaml
 from pydantic import ConfigDict, Field, model_validator
 
-from harness.config.validation import Section, validated
+from harness.config.validation import Section, validate
 from harness.errors import DataInvalid, DataMissing, suggest_name
 from harness.plugins.benchmarks.collie.constraints import check, grammar
 from harness.plugins.benchmarks.collie.constraints.check import Observed, Splitter, bare
@@ -101,14 +101,14 @@ def read_rule(raw: object, where: str) -> Rule:
     if not isinstance(raw, Mapping):
         return [grammar.read_targets(raw, where)]
     if "sweep" in raw:
-        return _swept(validated(_SweepRule, raw, where).sweep, where)
-    return validated(Take, raw, where)
+        return _swept(validate(_SweepRule, raw, where).sweep, where)
+    return validate(Take, raw, where)
 
 
 def _swept(raw: Any, where: str) -> Sweep:
     """Return the values of a sweep, given as a list or as ``{from: 3, to: 9, step: 2}``."""
     if isinstance(raw, Mapping):
-        bounds = validated(_SweptRange, raw, where)
+        bounds = validate(_SweptRange, raw, where)
         raw = range(bounds.low, bounds.high + 1, bounds.step)
     if not isinstance(raw, list | range) or not 0 < len(raw) <= MOST_VALUES:
         form = f"a list of 1 to {MOST_VALUES:,} values, or {{from: …, to: …}}"
@@ -342,7 +342,7 @@ def read_yaml(path: Path) -> Any:
 def read_structure(raw: Any, where: str = "the structure") -> Structure:
     """Return the structure that parsed YAML defines."""
     grammar.refuse_excess(raw, where)
-    file = validated(_File, raw, where)
+    file = validate(_File, raw, where)
     place = f"{where}, constraint"
     variants = _expanded(file.constraint, place)
     constraints = [grammar.read_constraint(plain, place) for plain in variants]

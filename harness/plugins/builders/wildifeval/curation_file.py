@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from harness.config import sections
-from harness.config.loading import override, parse_override, refuse_secrets
+from harness.config.loading import check_no_secrets, parse_override, set_key
 from harness.config.sections import Count, SecondModelSection
-from harness.config.validation import Section, validated
-from harness.config.yaml_text import read
+from harness.config.validation import Section, validate
+from harness.config.yaml_text import read_mapping
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -106,8 +106,8 @@ class Curation(Section):
 
 def load_curation(path: Path | None, overrides: Iterable[str] = ()) -> Curation:
     """Load a curation file (None: an empty one), and apply ``key.path=value`` overrides."""
-    tree = read(path, "curation file", FORM) if path else {}
+    tree = read_mapping(path, "curation file", FORM) if path else {}
     for text in overrides:
-        override(tree, *parse_override(text))
-    refuse_secrets(tree, str(path) if path else "-o")
-    return validated(Curation, tree, str(path) if path else "-o", FORM)
+        set_key(tree, *parse_override(text))
+    check_no_secrets(tree, str(path) if path else "-o")
+    return validate(Curation, tree, str(path) if path else "-o", FORM)

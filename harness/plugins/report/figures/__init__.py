@@ -25,7 +25,7 @@ from harness.plugins.report.figures.plot import Plan, Point, Runs, Sheet
 from harness.plugins.report.runs import ReportedRun
 from harness.records import OUTCOMES
 from harness.report.text import format_usd
-from harness.store.columns import natural
+from harness.store.columns import natural_sort_key
 
 
 def figures(
@@ -183,7 +183,7 @@ def constraint_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
         return
     rounds = rates.compared_rounds(comparison)
     yield _met(runs, constraints, rounds)
-    chosen = sorted(sizes, key=lambda kind: (-sizes[kind], natural(kind)))
+    chosen = sorted(sizes, key=lambda kind: (-sizes[kind], natural_sort_key(kind)))
     names = display_names(chosen)
     for kind in chosen[:MOST_KINDS]:
         yield _misses(runs, names[kind], misses[kind], rounds)

@@ -40,7 +40,7 @@ from harness.plugins.report.figures import plot
 from harness.plugins.report.figures.plot import Runs, Sheet
 from harness.plugins.report.figures.rates import by_label, largest
 from harness.report.text import escape_unprintable, format_p_value
-from harness.store.columns import natural
+from harness.store.columns import natural_sort_key
 
 MOST_COLUMNS = 20  # maximum columns that stay readable on a small screen
 MOST_OF_SECOND = 12  # maximum groups of the second label
@@ -74,8 +74,8 @@ def _by_two(runs: Runs, first: str, second: str) -> Iterator[Figure]:
         if statistics:
             measured[runs.name_of(run)] = statistics
             keys.update(statistics)
-    columns = sorted({column for column, _ in keys}, key=natural)
-    rows = sorted({row for _, row in keys}, key=natural)
+    columns = sorted({column for column, _ in keys}, key=natural_sort_key)
+    rows = sorted({row for _, row in keys}, key=natural_sort_key)
     if not (1 < len(columns) <= MOST_OF_FIRST and 1 < len(rows) <= MOST_OF_SECOND):
         return
     if len(keys) == max(len(columns), len(rows)):

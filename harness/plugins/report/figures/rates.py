@@ -30,7 +30,7 @@ from harness.plugins.report.figures.plot import LAST_ROUNDS, Plan, Point, Runs
 from harness.plugins.report.runs import ReportedRun
 from harness.ports import Effect
 from harness.report.text import escape_unprintable, format_p_value
-from harness.store.columns import AttemptTable, natural
+from harness.store.columns import AttemptTable, natural_sort_key
 
 MOST_GROUPS = 60  # maximum groups in a figure
 LEAST_OF_LINE = 3  # minimum number of groups to draw as a line
@@ -78,8 +78,8 @@ def largest(measured: Measured) -> tuple[list[str], str]:
 
 def most(sizes: Mapping[str, int]) -> tuple[list[str], str]:
     """Return the `MOST_GROUPS` largest groups in natural order, and a note on the rest."""
-    by_size = sorted(sizes, key=lambda name: (-sizes[name], natural(name)))
-    names = sorted(by_size[:MOST_GROUPS], key=natural)
+    by_size = sorted(sizes, key=lambda name: (-sizes[name], natural_sort_key(name)))
+    names = sorted(by_size[:MOST_GROUPS], key=natural_sort_key)
     note = ""
     if len(names) < len(sizes):
         note = f"The {len(names)} largest of {len(sizes):,} groups."
@@ -442,7 +442,7 @@ def _over_k(run: ReportedRun, shown_name: str, series: str) -> Iterator[Point]:
     intervals = getattr(metrics, f"{series}_ci95")
     last = run.attempts.last_rounds()
     cluster = last.instances.cluster
-    n_judged = np.bincount(last.instance[last.judged], minlength=len(cluster))
+    n_judged = np.bincount(last.instance[last.has_verdict], minlength=len(cluster))
     for k, mean in getattr(metrics, series).items():
         statistic = Statistic(
             mean=mean,

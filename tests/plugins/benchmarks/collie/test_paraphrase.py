@@ -17,7 +17,7 @@ from harness.engine.session import work_off
 from harness.errors import FatalCallError, RequestRejected
 from harness.plugins.benchmarks.collie.paraphrase import Paraphraser, keeps
 from harness.records import Attempt, Instance, Reply, Request
-from harness.store.json_lines import JsonLinesWriter, lines
+from harness.store.json_lines import JsonLinesWriter, read_lines
 from tests.columns import read_columns
 from tests.conftest import Scripted, Sums
 from tests.engine.toys import QUARTER, bound, plan
@@ -58,7 +58,7 @@ async def run(
             await runner.finish(sample)
 
         await work_off(run_plan.unfinished(), work, workers=4, stop=stop)
-    return first, [msgspec.json.decode(line, type=Attempt) for _, line in lines(path)]
+    return first, [msgspec.json.decode(line, type=Attempt) for _, line in read_lines(path)]
 
 
 async def test_a_paraphrase_that_keeps_the_values_is_sent(tmp_path: Path) -> None:

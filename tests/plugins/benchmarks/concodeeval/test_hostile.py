@@ -18,8 +18,14 @@ from jsonschema import Draft202012Validator
 from harness.errors import DataInvalid
 from harness.plugins.benchmarks.concodeeval.documents import FORMATS, Format, Mode, read
 from harness.plugins.benchmarks.concodeeval.paper import MOST_SECONDS, PaperValidator
-from harness.scoring.extraction import BlockExtraction, NoAnswerBlock
-from harness.scoring.validators import Undecided, UnparseableDocument, score_document, validator
+from harness.scoring.validators import (
+    BlockExtraction,
+    NoAnswerBlock,
+    Undecided,
+    UnparseableDocument,
+    score_document,
+    validator,
+)
 from harness.scoring.validators.limits import DEEPEST, check_json
 from harness.scoring.validators.strict import MOST_ROUTES, Routes
 from tests.scoring.validators.named import named

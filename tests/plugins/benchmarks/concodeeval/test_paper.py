@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from harness.errors import DataInvalid
 from harness.plugins.benchmarks.concodeeval.documents import read
 from harness.plugins.benchmarks.concodeeval.documents.json_text import root_type_violated
-from harness.scoring.extraction import BlockExtraction
-from harness.scoring.validators import score_document, validator
+from harness.scoring.validators import BlockExtraction, score_document, validator
 from scripts.bench_validators import compared, original
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"

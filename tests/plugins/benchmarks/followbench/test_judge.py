@@ -64,6 +64,7 @@ def test_the_safe_parser_contradicts_it_nowhere(data_dir: Path) -> None:
         ("['YES', 'N/A', 'PARTIAL']", 3, [True, False, False]),
         ("['YES', 'NO'] or ['NO', 'YES']", 2, None),
         ("['YES', 'NO']", 3, None),
+        ("['YES', 'NO']\nOn a closer look:\n['YES', 'Y", 2, None),
         ("['YES']\nFinal: [NOT SURE]", 1, None),
         ("['YES', 'NO']\nFinal: [NOT SURE, NO IDEA]", 2, None),
         ("['YES']\n['MAYBE YES']", 1, None),

@@ -155,14 +155,41 @@ def test_rules_that_count_warn_of_other_scripts(tmp_path: Path) -> None:
         ("xsum", 2, "It rains. " * 2, "3 sentences, exactly 1 wanted"),
         ("samsum", 3, "Kim tries it", "lacks 'stuff'"),
         ("gigaword", 1, "one  two", "3 words, exactly 8 wanted"),
-        ("koala", 1, "plain", "lacks '**'"),
+        ("koala/30", 1, "plain", "lacks '**'"),
+        ("helpful_base/22", 2, "One.\n\nOne. Two.\n\nOne. Two. Three.", "has 3 sentences"),
         ("cnn_dailymail", 3, "Potter. An actor. A film", "sentence 3 lacks 'films'"),
     ],
 )
 def test_a_rule_says_what_is_wrong(source: str, level: int, text: str, reason: str) -> None:
-    rule = rule_for("format", "format", source, 30, level, "")
+    name, _, number = source.partition("/")
+    rule = rule_for("format", "format", name, int(number or 1), level, "")
     assert rule is not None
     assert reason in rule.violation(text)
+
+
+@pytest.mark.parametrize(
+    ("source", "level", "sentences", "end", "n_words", "passes"),
+    [
+        ("xsum", 2, 1, ".", 19, True),
+        ("xsum", 2, 1, ".", 20, False),
+        ("arxiv", 2, 1, ".", 20, True),
+        ("arxiv", 2, 1, ".", 21, False),
+        ("samsum", 2, 1, ".", 14, True),
+        ("samsum", 2, 1, ".", 15, False),
+        ("cnn_dailymail", 2, 3, ". ", 14, True),
+        ("cnn_dailymail", 2, 3, ". ", 15, False),
+        ("helpful_base", 3, 3, ".\n\n", 21, True),
+        ("helpful_base", 3, 3, ".\n\n", 20, False),
+    ],
+)
+def test_the_bounds_of_words_are_those_of_the_authors(
+    source: str, level: int, sentences: int, end: str, n_words: int, passes: bool
+) -> None:
+    rule = rule_for("format", "format", source, 22, level, "")
+    assert rule is not None
+    sentence = " ".join(["word"] * n_words)
+    text = end.join([sentence] * sentences) + "."
+    assert (rule.violation(text) == "") is passes
 
 
 @pytest.mark.parametrize(

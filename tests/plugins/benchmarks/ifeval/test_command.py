@@ -161,6 +161,15 @@ def test_real_models_get_the_published_data_which_is_fetched_at_first_use(tmp_pa
     assert ours.returncode == 0, ours.stderr
 
 
+def test_simulated_models_alone_get_our_own_instances(tmp_path: Path) -> None:
+    env = on(tmp_path) | {"HARNESS_DATA_DIR": str(tmp_path / "data")}
+    asked = ("eval", "ifeval", "--dry-run", "--model")
+    both = mistake(harness(*asked, "openai/gpt-4o-mini,simulated", env=env))
+    assert "harness data fetch ifeval" in both
+    alone = harness(*asked, "simulated", env=env)
+    assert alone.returncode == 0, alone.stderr
+
+
 def test_what_an_installed_data_set_needs_is_fetched_for_new_runs_only(tmp_path: Path) -> None:
     row = '{"key": 1, "prompt": "Hi", "kwargs": [{}], '
     row += '"instruction_id_list": ["punctuation:no_comma"]}'

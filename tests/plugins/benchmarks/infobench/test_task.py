@@ -1,6 +1,7 @@
 """The task: our own instructions, the authors' form of rows, and rows that are malformed."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from harness.datasets.folder import DataFolder
 from harness.errors import DataInvalid, DataMissing
 from harness.plugins.benchmarks.infobench.task import InfoBenchTask, read_items
 from harness.records import Criterion
+from tests.cli.command import harness
 
 NOWHERE = DataFolder(Path("nowhere"))
 ROW: dict[str, Any] = {"instruction": "Write.", "decomposed_questions": ["Is it a text?"]}
@@ -68,3 +70,13 @@ def test_malformed_rows_are_refused(row: dict[str, Any], message: str, tmp_path:
 def test_data_that_is_missing_says_where_to_put_it() -> None:
     with pytest.raises(DataMissing, match="harness docs infobench"):
         InfoBenchTask("public", data=NOWHERE)
+
+
+def test_real_models_get_our_own_instances_and_are_told_because_there_is_no_download(
+    tmp_path: Path,
+) -> None:
+    env = os.environ | {"HARNESS_DATA_DIR": str(tmp_path), "HARNESS_RUNS_DIR": str(tmp_path)}
+    asked = ("eval", "infobench", "--dry-run", "--judge", "openai/gpt-4o", "--model")
+    ended = harness(*asked, "openai/gpt-4o-mini", env=env)
+    assert ended.returncode == 0, ended.stderr
+    assert "infobench: our own instances, not the published data" in ended.stderr

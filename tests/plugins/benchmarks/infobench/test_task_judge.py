@@ -208,6 +208,13 @@ def test_what_a_conversation_did_not_ask_is_not_decided() -> None:
         scores(built(**AUTHORS), 3, "maybe")
 
 
+def test_a_conversation_ends_after_its_last_requirement() -> None:
+    judge = built(**AUTHORS)
+    answered = [Reply("YES", "stop")] * 2
+    assert len(judge.next_questions(item(3), "Text.", answered)) == 1
+    assert judge.next_questions(item(2), "Text.", answered) == []
+
+
 def test_it_does_what_a_judge_has_to() -> None:
     one = {"strict": True, "soft": 1.0, "met": 1, "decided": 1}
     said = {"Yes.": one, "NO": {**one, "strict": False, "soft": 0.0, "met": 0}, "Perhaps.": None}
@@ -237,6 +244,11 @@ def test_other_tasks_and_options_are_refused() -> None:
 )
 def test_a_request_or_a_condition_is_no_verdict(reply: str) -> None:
     assert verdict(reply) is None
+
+
+@pytest.mark.parametrize("reply", ["It has no title, so NO", "A clear no", "My vote goes to NO"])
+def test_a_no_at_the_end_is_a_verdict(reply: str) -> None:
+    assert verdict(reply) is False
 
 
 @pytest.mark.parametrize("reply", ["The text is fine, so YES", "I would say YES", "Nothing: YES"])

@@ -275,6 +275,6 @@ def test_a_choice_of_no_task_is_an_error(wanted: str) -> None:
 def test_an_option_that_0_1_0_wrote_and_is_gone_is_not_read(tmp_path: Path) -> None:
     folder, task = RunFolder(tmp_path, "mine"), {"name": "natural_instructions"}
     for table, kept in ((None, {}), ("r50k_base.tiktoken", {"token_table": "r50k_base.tiktoken"})):
-        with folder.hold():
+        with folder.lock():
             folder.write_config(run_file(task=task | {"token_table": table}))
         assert folder.read_config().task.options == kept
