@@ -284,7 +284,7 @@ async def execute_runs(
                 say(warning, "yellow")
             if on_start is not None:
                 on_start()
-        with display.of({job.folder.name: name for name, job in jobs.items()}):
+        with display.set_runs({job.folder.name: name for name, job in jobs.items()}):
             first_error: HarnessError | None = None
             executions = execute_all([*jobs.values()], display.watch, lambda: display.interrupted)
             async for job, _, error in executions:

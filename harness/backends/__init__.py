@@ -6,23 +6,24 @@ failures to exceptions of `harness.errors`.
 
 from harness.backends import _bodies as bodies
 from harness.backends import _responses as responses
-from harness.backends._clients import SDKClient, TokenClient, converting
+from harness.backends._clients import SDKClient, TokenClient, convert_cloud_errors
 from harness.backends._http import (
-    REPLY_MB,
-    UNREADABLE,
+    DECODE_ERRORS,
+    MAX_REPLY_MB,
     FindCut,
     HttpBackend,
     HttpClient,
     encode,
-    past_proxies,
+    proxy_bypass,
 )
-from harness.backends._owned_servers import DeadlyPrompts, Lease, OwnedServers, Turns
+from harness.backends._owned_servers import DeadlyPrompts, EngineGate, Lease, OwnedServers
 from harness.backends._responses import OnAllowances
 
 __all__ = [
-    "REPLY_MB",
-    "UNREADABLE",
+    "DECODE_ERRORS",
+    "MAX_REPLY_MB",
     "DeadlyPrompts",
+    "EngineGate",
     "FindCut",
     "HttpBackend",
     "HttpClient",
@@ -31,10 +32,9 @@ __all__ = [
     "OwnedServers",
     "SDKClient",
     "TokenClient",
-    "Turns",
     "bodies",
-    "converting",
+    "convert_cloud_errors",
     "encode",
-    "past_proxies",
+    "proxy_bypass",
     "responses",
 ]

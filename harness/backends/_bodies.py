@@ -20,18 +20,19 @@ from harness import records
 from harness.errors import CallError, RequestRejected, TransientError
 
 T = TypeVar("T")
-Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]  # a larger one would overflow a table column
+# A larger one would overflow a table column.
+TokenCount = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 STANDARD_TIERS = {"", "auto", "default", "on_demand", "standard", "unspecified"}
 NOT_UTF_8 = re.compile(r'(?<!["\udc80-\udcff])[\udc80-\udcff]+(?!["\udc80-\udcff])')
 """Invalid bytes, decoded with ``surrogateescape``, in the middle of a string."""
-LEAST_LOGPROB = -9999.0  # sent for an impossible token: JSON has no minus infinity
+MIN_LOGPROB = -9999.0  # sent for an impossible token: JSON has no minus infinity
 
 
-def read(content: bytes, shape: type[T]) -> T:
+def decode_body(content: bytes, shape: type[T]) -> T:
     """Decode a JSON body as a ``shape``.
 
-    Lone surrogates, and characters that are cut at the beginning or end of a string, are replaced.
+    Replaces lone surrogates, and characters that are cut at the beginning or end of a string.
 
     Raises:
         ValueError, RecursionError: If the body is not JSON, or is too deeply nested.
@@ -60,90 +61,94 @@ def _encodable(tree: Any) -> Any:
     return tree
 
 
-def text_of(content: object) -> str:
-    """Return the text in a message's content, which is a string, a list of parts or None (no text).
+def content_text(content: object) -> str:
+    """Return the text in a message's content: a string, a list of parts, or None for no text.
 
     Raises:
-        ValueError: For any other content.
+        ValueError: If the content has another type.
     """
     if isinstance(content, list):
         return "".join(
-            text_of(part.get("text") if isinstance(part, dict) else part) for part in content
+            content_text(part.get("text") if isinstance(part, dict) else part) for part in content
         )
     if content is not None and not isinstance(content, str):
         raise ValueError(f"content must be text, not {type(content).__name__}")
     return content or ""
 
 
-def with_tool_calls(
+def format_answer(
     text: str, reason: str, calls: Iterable[tuple[object, object]]
 ) -> tuple[str, str]:
-    """Return the answer as recorded, and its finish reason.
-
-    An answer without tool calls is its text. One with calls is JSON with text and calls, and its
-    reason is ``tool_calls`` where a compatible server reports ``stop``.
+    """Format an answer with its tool calls, if it has any, as one text.
 
     Args:
         text: The answer's text.
-        reason: Our finish reason of the reply.
-        calls: The name and the arguments of each call. Arguments may be an object or JSON text;
-            text that is not JSON, such as truncated arguments, is kept.
+        reason: The finish reason, in the harness's terms.
+        calls: The name and arguments of each tool call. Arguments are an object or JSON text. Text
+            that is not JSON, such as truncated arguments, is used unchanged.
+
+    Returns:
+        The text and the finish reason to record. With tool calls, the text is JSON, and the reason
+        ``stop``, which some compatible servers report, becomes ``tool_calls``.
     """
-    tool_calls = [{"name": name, "arguments": _arguments(value)} for name, value in calls]
+    tool_calls = [{"name": name, "arguments": _parse_arguments(value)} for name, value in calls]
     if not tool_calls:
         return text, reason
     answer: dict[str, object] = {"text": text} if text else {}
     answer["tool_calls"] = _encodable(tool_calls)
-    return json.dumps(answer, ensure_ascii=False), "tool_calls" if reason == "stop" else reason
+    if reason == "stop":
+        reason = "tool_calls"
+    return json.dumps(answer, ensure_ascii=False), reason
 
 
-def _arguments(arguments: object) -> object:
+def _parse_arguments(arguments: object) -> object:
     try:
         return json.loads(arguments) if isinstance(arguments, str) else arguments
     except (ValueError, RecursionError):
         return arguments
 
 
-def text_or_none(value: object) -> str | None:
+def nonempty_text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def tier(name: object) -> str | None:
+def service_tier(name: object) -> str | None:
     """Return the service tier that a reply reports, in lower case, or None for the standard one."""
-    lower = (text_or_none(name) or "").lower()
-    return None if lower in STANDARD_TIERS else lower
+    tier = (nonempty_text(name) or "").lower()
+    return None if tier in STANDARD_TIERS else tier
 
 
-def finish(reason: object) -> str:
-    """Return an answer's finish reason, or ``stop`` if it has none.
+def finish_reason(reason: object) -> str:
+    """Return an answer's finish reason, or ``stop`` if the server reports none.
 
     Raises:
-        TransientError: If the reason is in `records.INTERRUPTIONS`.
+        TransientError: If the server interrupted the answer (`records.INTERRUPTIONS`).
     """
-    ending = text_or_none(reason) or "stop"
-    if ending in records.INTERRUPTIONS:
-        raise TransientError(f"The server ended the answer with {ending!r}.", kind="interrupted")
-    return ending
+    valid_reason = nonempty_text(reason) or "stop"
+    if valid_reason in records.INTERRUPTIONS:
+        problem = f"The server ended the answer with {valid_reason!r}."
+        raise TransientError(problem, kind="interrupted")
+    return valid_reason
 
 
-def usage_of(usage: object, shape: type[T]) -> T | None:
-    """Return a reply's token counts as a ``shape``, or None if they are unusable."""
+def decode_usage(usage: object, shape: type[T]) -> T | None:
+    """Convert a reply's token counts to a ``shape``, or return None if they are invalid."""
     try:
         return msgspec.convert(usage, shape)
     except msgspec.ValidationError:
         return None
 
 
-def state_in(content: bytes, marks: tuple[bytes, ...], *path: str | int) -> str | None:
-    """Return a reply's answer and reasoning as JSON, to be sent back in the next round.
+def extract_state(content: bytes, marks: tuple[bytes, ...], *path: str | int) -> str | None:
+    """Return an answer with its reasoning as JSON, to send back in the next round.
 
     Args:
-        content: The body.
-        marks: Byte strings. A body with reasoning to send back contains at least one of them.
-        path: The keys and indices that lead to the answer, which is a list of objects.
+        content: The body of the reply.
+        marks: Byte strings, at least one of which occurs in a body with reasoning to send back.
+        path: The keys and indices that lead to the answer in the body.
 
     Returns:
-        The answer as the provider returned it, or None if the body contains no mark.
+        The answer as the provider returned it, or None if no mark occurs in the body.
     """
     if not any(mark in content for mark in marks):
         return None
@@ -153,14 +158,15 @@ def state_in(content: bytes, marks: tuple[bytes, ...], *path: str | int) -> str 
     return json.dumps(_encodable(answer))
 
 
-def readable(answers: Iterable[T], read: Callable[[T], records.Reply]) -> list[records.Reply]:
-    """Return the replies in the answers to one call that can be read.
+def read_answers(answers: Iterable[T], read: Callable[[T], records.Reply]) -> list[records.Reply]:
+    """Read the answers to one call, and skip those that are unreadable.
 
-    Answers beside an unreadable one are paid for. The samples of a call are alike, so that it does
-    not matter which of them lacks its answer.
+    An unreadable answer does not make the others unusable, because they have been paid for. The
+    samples of a call are interchangeable, so it does not matter which of them lacks an answer.
 
     Raises:
-        CallError, ValueError, LookupError: As ``read`` does, if no answer can be read.
+        CallError, ValueError, LookupError: The error of ``read`` for the first answer, if no answer
+            is readable.
     """
     replies: list[records.Reply] = []
     failures: list[Exception] = []
@@ -174,11 +180,11 @@ def readable(answers: Iterable[T], read: Callable[[T], records.Reply]) -> list[r
     return replies
 
 
-def with_others(
-    first: records.Reply, more: Iterable[records.Reply], request: records.Request
+def join_samples(
+    first: records.Reply, other_replies: Iterable[records.Reply], request: records.Request
 ) -> records.Reply:
-    """Return the first reply, with the replies to the request's other samples."""
-    return replace(first, others=dict(zip(request.others, more, strict=False)))
+    """Return the first reply with the replies to the request's other samples attached."""
+    return replace(first, others=dict(zip(request.others, other_replies, strict=False)))
 
 
 # --- Constraints on decoding. A server may ignore an unknown request field and answer freely,
@@ -196,19 +202,24 @@ Dialect = Literal[
 
 Dialects = Mapping[records.ConstraintKind, Dialect]
 
-SCHEMA: Dialects = {"json_schema": "response_format"}  # of OpenAI and most other providers
+SCHEMA_DIALECTS: Dialects = {"json_schema": "response_format"}  # of OpenAI and most other providers
 _VLLM_NAMES = {"json_schema": "json", "choices": "choice"}  # where they differ from ours
 
 
-def constrained(constraint: records.DecodingConstraint, dialects: Dialects) -> dict[str, Any]:
-    """Return a body's fields for a constraint. ``dialects`` names the field for each kind."""
+def constraint_fields(constraint: records.DecodingConstraint, dialects: Dialects) -> dict[str, Any]:
+    """Return the fields of a request body that express a decoding constraint.
+
+    ``dialects`` has the form of the field for each kind of constraint.
+    """
     match dialects[constraint.kind]:
         case "response_format":
-            return {"response_format": {"type": "json_schema", "json_schema": _named(constraint)}}
+            return {
+                "response_format": {"type": "json_schema", "json_schema": _named_schema(constraint)}
+            }
         case "response_format_object":
             return {"response_format": {"type": "json_object", "schema": constraint.json_schema}}
         case "text_format":
-            return {"text": {"format": {"type": "json_schema", **_named(constraint)}}}
+            return {"text": {"format": {"type": "json_schema", **_named_schema(constraint)}}}
         case "response_format_grammar":
             return {"response_format": {"type": "grammar", "grammar": constraint.grammar}}
         case "structured_outputs":
@@ -217,11 +228,12 @@ def constrained(constraint: records.DecodingConstraint, dialects: Dialects) -> d
             return {"grammar": constraint.grammar}
 
 
-def _named(constraint: records.DecodingConstraint) -> dict[str, Any]:
+def _named_schema(constraint: records.DecodingConstraint) -> dict[str, Any]:
     return {"name": "answer", "strict": True, "schema": constraint.json_schema}
 
 
 def vllm_constraint(constraint: records.DecodingConstraint) -> dict[str, Any]:
+    """Return a decoding constraint as the value of vLLM's field ``structured_outputs``."""
     kind = constraint.kind
     return {_VLLM_NAMES.get(kind, kind): constraint.specified_fields()[kind]}
 
@@ -235,60 +247,67 @@ def vllm_constraint(constraint: records.DecodingConstraint) -> dict[str, Any]:
 Pairs = Iterable[tuple[object, object]]  # tokens and their log-probabilities
 
 
-def logprobs_in(logprobs: object) -> records.Logprobs | None:
+def read_logprobs(logprobs: object) -> records.Logprobs | None:
     """Return the most likely tokens at each position of an answer.
 
-    ``logprobs`` is the field of a choice. The result is None without a usable list.
-    A text completion lists the chosen token in addition if it is not among the most likely tokens.
+    A text completion also lists the chosen token if it is not among the most likely tokens.
+
+    Args:
+        logprobs: The field ``logprobs`` of a choice.
+
+    Returns:
+        The tokens with their log-probabilities, or None if the field has no list of positions.
     """
     if not isinstance(logprobs, dict):
         return None
     for key in ("content", "top_logprobs"):
         positions = logprobs.get(key)
         if isinstance(positions, list):
-            return likeliest(map(_pairs, positions))
+            return rank_tokens(map(_token_pairs, positions))
     return None
 
 
-def prompt_logprobs_in(logprobs: object) -> records.PromptLogprobs | None:
-    """Return a prompt's tokens and log-probabilities as listed by vLLM, or None without a list.
+def read_prompt_logprobs(logprobs: object) -> records.PromptLogprobs | None:
+    """Return the tokens of a prompt with their log-probabilities, as listed by vLLM.
 
-    An invalid entry of the list becomes None.
+    An invalid entry becomes None. The result is None if ``logprobs`` is not a list.
     """
-    return tuple(map(_prompt_token, logprobs)) if isinstance(logprobs, list) else None
+    if not isinstance(logprobs, list):
+        return None
+    return tuple(map(_prompt_token, logprobs))
 
 
-def likeliest(positions: Iterable[Pairs]) -> records.Logprobs:
-    """Return the most likely tokens at each position, starting with the most likely.
+def rank_tokens(positions: Iterable[Pairs]) -> records.Logprobs:
+    """Return the most likely tokens at each position, in descending order of log-probability.
 
-    There are at most `MAX_LOGPROBS` + 1 tokens per position, and `MAX_LOGPROB_POSITIONS` positions.
+    There are at most `MAX_LOGPROB_POSITIONS` positions with `MAX_LOGPROBS` + 1 tokens each.
     """
     ranked = []
     for pairs in islice(positions, records.MAX_LOGPROB_POSITIONS):
-        by_rank = sorted(tokens(pairs), key=lambda token: -token.logprob)
+        by_rank = sorted(valid_tokens(pairs), key=lambda token: -token.logprob)
         ranked.append(tuple(by_rank[: records.MAX_LOGPROBS + 1]))
     return tuple(ranked)
 
 
-def tokens(pairs: Pairs) -> Iterator[records.TokenLogprob]:
-    """Yield the valid pairs of a token and its log-probability, clamped to [-9999, 0]."""
+def valid_tokens(pairs: Pairs) -> Iterator[records.TokenLogprob]:
+    """Yield the valid tokens, with log-probabilities clamped to [-9999, 0]."""
     for token, logprob in pairs:
         if not isinstance(logprob, int | float) or isinstance(logprob, bool):
             continue
         if isinstance(token, str) and logprob == logprob:  # not NaN
             # A positive value is a rounding error; a huge one would overflow the exponential.
-            yield records.TokenLogprob(token, float(min(0.0, max(LEAST_LOGPROB, logprob))))
+            yield records.TokenLogprob(token, float(min(0.0, max(MIN_LOGPROB, logprob))))
 
 
 def _prompt_token(position: object) -> records.TokenLogprob | None:
-    """Return the prompt's own token, which vLLM lists first, or None if it is invalid."""
+    """Return the actual token of a prompt, which vLLM lists first, or None if it is invalid."""
     token = next(iter(position.values()), None) if isinstance(position, dict) else None
     if not isinstance(token, dict):
         return None
-    return next(tokens([(token.get("decoded_token"), token.get("logprob"))]), None)
+    return next(valid_tokens([(token.get("decoded_token"), token.get("logprob"))]), None)
 
 
-def _pairs(position: object) -> Pairs:
+def _token_pairs(position: object) -> Pairs:
     if not isinstance(position, dict):
         return ()
     top = position.get("top_logprobs")
@@ -297,25 +316,24 @@ def _pairs(position: object) -> Pairs:
     return [(token.get("token"), token.get("logprob")) for token in top if isinstance(token, dict)]
 
 
-async def json_lines(chunks: AsyncIterator[bytes], longest: float) -> AsyncIterator[bytes]:
+async def split_json_lines(chunks: AsyncIterator[bytes], max_bytes: float) -> AsyncIterator[bytes]:
     """Yield the non-empty lines of a JSON Lines file. Only a line feed ends a line.
 
-    Of a line with more than ``longest`` bytes, only a beginning with more than ``longest`` bytes is
-    yielded, so that no line needs much memory.
+    A line of more than ``max_bytes`` bytes is cut somewhere after that size, to save memory.
     """
-    parts: list[bytes] = []
+    parts: list[bytes] = []  # of the current line
     size = 0
     async for chunk in chunks:
-        *ends, rest = chunk.split(b"\n")
-        for end in ends:
-            if size <= longest:
-                parts.append(end)
+        *line_ends, next_start = chunk.split(b"\n")
+        for line_end in line_ends:
+            if size <= max_bytes:
+                parts.append(line_end)
             if line := b"".join(parts):
                 yield line
             parts = []
             size = 0
-        if size <= longest:
-            parts.append(rest)
-            size += len(rest)
+        if size <= max_bytes:
+            parts.append(next_start)
+            size += len(next_start)
     if (line := b"".join(parts)).strip():
         yield line

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from harness.backends._http import HttpClient
-from harness.backends._responses import treatment_of
+from harness.backends._responses import exception_treatment
 from harness.errors import FatalCallError, TransientError, import_extra
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
     from httpx2 import Request as HttpRequest
 
-OWN_HOSTS = ("api.openai.com", "api.anthropic.com")
-CLIENTS = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}
+VENDOR_HOSTS = ("api.openai.com", "api.anthropic.com")
+CLIENT_CLASSES = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}
 
 
 class SDKClient(HttpClient):
@@ -55,16 +55,16 @@ class SDKClient(HttpClient):
         if vendor == "openai":
             self._context = replace(self._context, url_hint=_url_hint(self.url))
         self._vendor = vendor
-        self._first: dict[str, HttpRequest] = {}
+        self._templates: dict[str, HttpRequest] = {}
 
     @cached_property
     def http(self) -> AsyncClient:
         sdk = import_module(self._vendor)  # takes a third of a second, so only when needed
-        client: AsyncClient = sdk.DefaultAioHttpClient(**self.options())
+        client: AsyncClient = sdk.DefaultAioHttpClient(**self.client_options())
         return client
 
     def _client(self, http: AsyncClient) -> Any:
-        client = getattr(import_module(self._vendor), CLIENTS[self._vendor])(
+        client = getattr(import_module(self._vendor), CLIENT_CLASSES[self._vendor])(
             api_key=self._context.key or "none",
             base_url=self.base,
             default_query=self.query,
@@ -73,19 +73,19 @@ class SDKClient(HttpClient):
             timeout=self._timeout_s,
             http_client=http,
         )
-        if urlsplit(self.url).hostname not in OWN_HOSTS:
+        if urlsplit(self.url).hostname not in VENDOR_HOSTS:
             # The SDKs add headers from the environment; never send those to other hosts.
             client._custom_headers = self.headers
             client.organization = client.project = None
         return client
 
-    async def authentication(self) -> dict[str, str]:
+    async def authentication_headers(self) -> dict[str, str]:
         request = await self._sdk_request("/")
-        of_body = {"host", "content-length", "content-type"}
-        return {name: value for name, value in request.headers.items() if name not in of_body}
+        excluded = {"host", "content-length", "content-type"}
+        return {name: value for name, value in request.headers.items() if name not in excluded}
 
     async def _sdk_request(self, path: str) -> HttpRequest:
-        """Return a request as the SDK builds it."""
+        """Return a request to a path as the SDK builds it, without the SDK's telemetry."""
         from httpx2 import AsyncClient, MockTransport, Response
 
         client = self._client(AsyncClient(transport=MockTransport(lambda _: Response(200))))
@@ -97,20 +97,20 @@ class SDKClient(HttpClient):
         request.extensions["timeout"] = self.http.timeout.as_dict()
         return request
 
-    async def request(self, path: str, content: bytes) -> HttpRequest:
+    async def prepare_request(self, path: str, content: bytes) -> HttpRequest:
         from httpx2 import ByteStream, Request
 
-        if path not in self._first:
-            self._first[path] = await self._sdk_request(path)
-        first = self._first[path]
-        headers = first.headers.copy()
+        if path not in self._templates:
+            self._templates[path] = await self._sdk_request(path)
+        template = self._templates[path]
+        headers = template.headers.copy()
         headers["Content-Length"] = str(len(content))
         request = Request(
             "POST",
-            first.url,
+            template.url,
             headers=headers,
             stream=ByteStream(content),
-            extensions=first.extensions,
+            extensions=template.extensions,
         )
         request.read()
         return request
@@ -119,23 +119,26 @@ class SDKClient(HttpClient):
 def _url_hint(url: str) -> str:
     """Return a hint for fixing an OpenAI-compatible server's base URL, or "" if it looks right."""
     path = urlsplit(url).path.strip("/")
-    for end in ("chat/completions", "completions", "responses"):
-        if path.endswith(end):
-            return f"Remove /{end} from the end of model.base_url."
+    for ending in ("chat/completions", "completions", "responses"):
+        if path.endswith(ending):
+            return f"Remove /{ending} from the end of model.base_url."
     return "" if path else f"Did you mean {url.rstrip('/')}/v1?"
 
 
 ENTRA_SCOPE = "https://cognitiveservices.azure.com/.default"
-RENEW_S = 300.0  # a token of Entra ID is renewed this long before it expires
+RENEWAL_MARGIN_S = 300.0  # a token of Entra ID is renewed this long before it expires
 
 
 @contextlib.contextmanager
-def converting(cloud: str, remedy: str) -> Iterator[None]:
-    """Convert the exceptions of a cloud's library to CallErrors in a ``with`` block."""
+def convert_cloud_errors(cloud: str, remedy: str) -> Iterator[None]:
+    """In a ``with`` block, convert exceptions of a cloud's library to CallErrors.
+
+    ``cloud`` is the cloud's name in the message, and ``remedy`` says how to log in.
+    """
     try:
         yield
     except Exception as error:
-        if (treatment := treatment_of(error)) is None:
+        if (treatment := exception_treatment(error)) is None:
             raise
         problem = f"{cloud}: {type(error).__name__}: {str(error)[:300]}"
         # Google's library marks transient errors of its token server.
@@ -145,39 +148,39 @@ def converting(cloud: str, remedy: str) -> Iterator[None]:
 
 
 class TokenClient(HttpClient):
-    """A client that sends an access token, and renews it before it expires.
+    """A client that sends an access token and renews it before it expires.
 
     Args:
         url: The server's base URL.
         options: The options of `HttpClient`.
     """
 
-    library: tuple[str, str]  # its module, and the extra that installs it
+    library: tuple[str, str]  # the module that fetches tokens, and the extra that installs it
 
     def __init__(self, url: str, **options: Any) -> None:
         import_extra(*self.library)  # reported before the first call if missing
         super().__init__(url, **options)
         self._lock = asyncio.Lock()
 
-    async def authentication(self) -> dict[str, str]:
-        """Return the headers of each request, with a token that does not expire soon.
+    async def authentication_headers(self) -> dict[str, str]:
+        """Return the headers to send with each request, including a token that is still valid.
 
         Raises:
             CallError: If no token can be obtained.
         """
         async with self._lock:
-            if not self.valid():
-                token = await asyncio.to_thread(self.new_token)
+            if not self.has_valid_token():
+                token = await asyncio.to_thread(self.fetch_token)
                 self._set_context(replace(self._context, key=token, key_variable=None))
-        return await super().authentication()
+        return await super().authentication_headers()
 
     @abstractmethod
-    def valid(self) -> bool:
-        """Return whether the client has a token that need not be renewed yet."""
+    def has_valid_token(self) -> bool:
+        """Return whether the client has a token that it need not renew yet."""
 
     @abstractmethod
-    def new_token(self) -> str:
-        """Return a new access token. Called in a thread, since it may need the network.
+    def fetch_token(self) -> str:
+        """Fetch a new access token. Called in a thread, because it may use the network.
 
         Raises:
             CallError: If no token can be obtained.
@@ -191,12 +194,12 @@ class EntraClient(TokenClient):
     _credential: Any = None
     _expires_at = 0.0
 
-    def valid(self) -> bool:
-        return time.time() < self._expires_at - RENEW_S
+    def has_valid_token(self) -> bool:
+        return time.time() < self._expires_at - RENEWAL_MARGIN_S
 
-    def new_token(self) -> str:
+    def fetch_token(self) -> str:
         identity = import_extra(*self.library)
-        with converting("Entra ID", "Log in: az login."):
+        with convert_cloud_errors("Entra ID", "Log in: az login."):
             self._credential = self._credential or identity.DefaultAzureCredential()
             access = self._credential.get_token(ENTRA_SCOPE)
         self._expires_at = access.expires_on

@@ -1,4 +1,4 @@
-"""Shares and ends the local servers and engines of this process, and spares them deadly prompts."""
+"""Shares and stops the local servers of this process, and isolates prompts that crash them."""
 
 import asyncio
 import contextlib
@@ -11,62 +11,69 @@ from harness.errors import RequestRejected
 from harness.records import Request
 
 
-class Running(Protocol):
+class RunningServer(Protocol):
     """A local server or engine that can be ended."""
 
-    def ended(self) -> bool: ...
+    def has_ended(self) -> bool: ...
 
     def end(self) -> None:
         """End the server or engine, and wait until it is dead. May be called repeatedly."""
 
 
-R = TypeVar("R", bound=Running)
+R = TypeVar("R", bound=RunningServer)
 
 
 @dataclass(eq=False)
 class Lease:
-    """A run's claim on a named server, until the run ends."""
+    """A run's claim on the server with a name, until the run ends."""
 
     name: str
     used: bool = False  # whether the run has needed the server yet
 
 
 class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
-    """The servers and engines that this process has started. Runs share them.
+    """The local servers and engines that this process has started, shared by its runs.
 
-    A server is stopped after the last run that needs it. If no run uses it at the moment, it is
-    stopped before another server starts, because two large models rarely fit on one machine, and
+    A server is stopped after the last run that needs it. A server that no run is using is also
+    stopped before another one starts, because two large models rarely fit on one machine. It is
     started again when needed.
     """
 
     def __init__(self) -> None:
-        self._running: dict[str, Running] = {}
+        self._running: dict[str, RunningServer] = {}
         self._leases: list[Lease] = []
         self._lock = threading.Lock()
 
     def lease(self, name: str) -> Lease:
-        """Return a new lease on a server. A server ends with its last lease at the latest."""
-        self._leases.append(lease := Lease(name))
+        """Return a new lease on a server, which is stopped with its last lease at the latest."""
+        lease = Lease(name)
+        self._leases.append(lease)
         return lease
 
-    def renew(self, lease: Lease, failed: Running | None, launch: Callable[[], R]) -> R:
-        """Return the server of a lease. Blocks while it is launched.
+    def acquire(self, lease: Lease, failed: RunningServer | None, launch: Callable[[], R]) -> R:
+        """Return the running server of a lease. Blocks while the server is launched.
 
-        It is launched if it is not running, or if it is ``failed``, the server that the caller has
-        seen fail. Servers not in use are ended first.
+        Args:
+            lease: A lease that has not been released.
+            failed: The server that the caller has seen fail, which is replaced, or None.
+            launch: Starts a server. It is called if none is running, after servers that are not in
+                use have been stopped.
         """
         with self._lock:
             lease.used = True
             running = self._running.get(lease.name)
-            if running is not None and running is not failed and not running.ended():
+            if running is not None and running is not failed and not running.has_ended():
                 return cast("R", running)
             in_use = {remaining.name for remaining in self._leases if remaining.used} - {lease.name}
             self._end(self._running.keys() - in_use)
             self._running[lease.name] = launched = launch()
             return launched
 
-    def give_up(self, lease: Lease) -> None:
-        """End a lease and, if no other lease remains, its server. Blocks. May be repeated."""
+    def release(self, lease: Lease) -> None:
+        """End a lease, and stop its server if no other lease remains.
+
+        Blocks until the server is dead. May be called repeatedly.
+        """
         with self._lock:
             if lease in self._leases:
                 self._leases.remove(lease)
@@ -82,14 +89,14 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
             self._end(self._running)
 
 
-DEATHS = 2  # number of crashes with a prompt in flight after which it is sent alone
+MIN_DEATHS = 2  # number of crashes with a prompt in flight after which it is sent alone
 
 
 class DeadlyPrompts:
     """A record of the prompts that were in flight when a model's engine died.
 
-    After a prompt has been in flight in two crashes, its requests are sent alone. If the engine
-    dies during such a request, the prompt is abandoned with all its samples.
+    After two crashes with a prompt in flight, its requests are sent alone. If the engine dies
+    during such a request, the prompt is abandoned with all its samples.
 
     Args:
         engine: The engine's name in messages.
@@ -98,48 +105,52 @@ class DeadlyPrompts:
     def __init__(self, engine: str = "vLLM") -> None:
         self._engine = engine
         self._deaths: dict[Hashable, set[Hashable]] = {}
-        self._given_up: set[Hashable] = set()
+        self._abandoned: set[Hashable] = set()
 
-    def suspects(self, request: Request) -> bool:
+    def must_send_alone(self, request: Request) -> bool:
         """Return whether a request must be sent alone.
 
         Raises:
             RequestRejected: If the request's prompt has been abandoned.
         """
         if not self._deaths:
-            return False  # naming takes time
-        name = _name(request)
-        if name in self._given_up:
-            raise self._refusal(name)
-        return len(self._deaths.get(name, ())) >= DEATHS
+            return False  # computing the key takes time
+        prompt = _prompt_key(request)
+        if prompt in self._abandoned:
+            raise self._abandoned_error(prompt)
+        return len(self._deaths.get(prompt, ())) >= MIN_DEATHS
 
-    def died(self, request: Request, life: Hashable, *, alone: bool) -> None:
+    def record_death(self, request: Request, life: Hashable, *, alone: bool) -> None:
         """Record that an engine died while a request was in flight.
 
-        ``life`` identifies the instance of the engine: each crash counts once.
+        Args:
+            request: The request.
+            life: Identifies the instance of the engine, so that each crash counts once.
+            alone: Whether no other request was in flight.
 
         Raises:
             RequestRejected: If the request was sent alone. Its prompt is then abandoned.
         """
-        name = _name(request)
-        self._deaths.setdefault(name, set()).add(life)
+        prompt = _prompt_key(request)
+        self._deaths.setdefault(prompt, set()).add(life)
         if alone:
-            self._given_up.add(name)
-            raise self._refusal(name)
+            self._abandoned.add(prompt)
+            raise self._abandoned_error(prompt)
 
-    def answered(self, request: Request) -> None:
+    def record_answer(self, request: Request) -> None:
+        """Clear the crashes of a request's prompt, because the engine has answered it."""
         if self._deaths:
-            self._deaths.pop(_name(request), None)
+            self._deaths.pop(_prompt_key(request), None)
 
-    def _refusal(self, name: Hashable) -> RequestRejected:
-        times = f"{len(self._deaths[name])} times on this prompt"
+    def _abandoned_error(self, prompt: Hashable) -> RequestRejected:
+        times = f"{len(self._deaths[prompt])} times on this prompt"
         return RequestRejected(
             f"{self._engine} has died {times}, the last time with nothing else in flight."
         )
 
 
-class Turns:
-    """A gate in front of one engine: a request suspected by `DeadlyPrompts` is sent alone."""
+class EngineGate:
+    """A gate that admits requests to an engine, and those suspected by `DeadlyPrompts` alone."""
 
     def __init__(self, prompts: DeadlyPrompts) -> None:
         self._prompts = prompts
@@ -148,13 +159,15 @@ class Turns:
         self._alone = False
 
     @contextlib.asynccontextmanager
-    async def turn(self, request: Request) -> AsyncIterator[bool]:
-        """Wait until a request may be sent. Yield whether it must be sent alone.
+    async def admit(self, request: Request) -> AsyncIterator[bool]:
+        """Wait until a request may be sent, and yield whether it is sent alone.
+
+        The ``with`` block sends the request.
 
         Raises:
             RequestRejected: If the request's prompt has been abandoned.
         """
-        alone = self._prompts.suspects(request)
+        alone = self._prompts.must_send_alone(request)
         async with self._changed:
             await self._changed.wait_for(lambda: not (self._alone or (alone and self._in_flight)))
             self._in_flight += 1
@@ -168,5 +181,5 @@ class Turns:
                 self._changed.notify_all()
 
 
-def _name(request: Request) -> Hashable:
+def _prompt_key(request: Request) -> Hashable:
     return request.model, request.messages, repr(request.decoding)

@@ -93,41 +93,43 @@ Those of the clouds' packages are raised while credentials are found or renewed.
 """
 
 # Transport exceptions which mean that no request was sent.
-UNSENT = frozenset({"ClientConnectorError", "ConnectionTimeoutError", "ConnectError", "ProxyError"})
+UNSENT_EXCEPTIONS = frozenset(
+    {"ClientConnectorError", "ConnectionTimeoutError", "ConnectError", "ProxyError"}
+)
 
-NO_CREDIT = "The account has no credit left."
-QUOTA = "Run it again when the quota is renewed, or raise it."
-# Words in messages that have no code of their own, and what to do: they end the run.
-SPENT_WORDS = {
-    "credit balance is too low": NO_CREDIT,  # Anthropic, with status 400
-    "reached your specified API usage limits": QUOTA,  # Anthropic, with status 400
-    "Too many tokens per day": QUOTA,  # Bedrock, with status 429
-    "reached its monthly spending limit": NO_CREDIT,  # xAI, with status 403 or 429
+NO_CREDIT_REMEDY = "The account has no credit left."
+QUOTA_REMEDY = "Run it again when the quota is renewed, or raise it."
+# Phrases in messages without a specific code that end the run, with the remedy.
+EXHAUSTED_PHRASES = {
+    "credit balance is too low": NO_CREDIT_REMEDY,  # Anthropic, with status 400
+    "reached your specified API usage limits": QUOTA_REMEDY,  # Anthropic, with status 400
+    "Too many tokens per day": QUOTA_REMEDY,  # Bedrock, with status 429
+    "reached its monthly spending limit": NO_CREDIT_REMEDY,  # xAI, with status 403 or 429
     # LiteLLM's proxy, which drops the code. Google uses these words for limits per minute, too.
-    "OpenAIException - You exceeded your current quota": NO_CREDIT,
+    "OpenAIException - You exceeded your current quota": NO_CREDIT_REMEDY,
 }
-CROWDED = re.compile(
+TOO_MANY_CALLS = re.compile(
     r"concurrency|concurrent (connections|requests)|type: max_parallel_requests"
     r"|max_parallel_requests=|(?<!/ )max parallel request",
     re.IGNORECASE,
 )
-"""Words in messages, with status 429, about the number of calls in flight.
+"""Matches messages with status 429 that are about the number of calls in flight.
 
-Among others of Anthropic, Moonshot and LiteLLM's proxy. The proxy of before 2025 names all limits
-in one message, which is not meant.
+Such messages come from Anthropic, Moonshot and LiteLLM's proxy, for example. Not matched is the
+message in which the proxy, before 2025, named all its limits.
 """
-TOO_LONG = re.compile(
+PROMPT_TOO_LONG = re.compile(
     r"(prompt|input|request|message) is too long|reduce (the length|your prompt)"
     r"|context[ _](length|window|size)|maximum (prompt|input|model) length|max_model_len"
     r"|input token count.* exceeds|maximum number of (input )?tokens",
     re.IGNORECASE,
 )
-"""Words in messages about prompts that are too long, for which many servers have no code."""
+"""Matches messages about prompts that are too long, for which many servers have no code."""
 
-# Words in Anthropic's messages, since it has no error code for unsupported parameters.
-UNSUPPORTED_WORDS = ("Extra inputs are not permitted", "is deprecated for this model")
-OTHER_NAME = "max_completion_tokens"  # which a server may require instead of max_tokens
-FILTER_WORDS = (
+# Phrases in messages of Anthropic, which has no error code for unsupported parameters.
+UNSUPPORTED_PHRASES = ("Extra inputs are not permitted", "is deprecated for this model")
+COMPLETION_TOKENS = "max_completion_tokens"  # which a server may require instead of max_tokens
+FILTER_PHRASES = (
     "flagged as potentially violating our usage policy",  # OpenAI's reasoning models
     "blocked by content filtering policy",  # Anthropic
     "Content Exists Risk",  # DeepSeek
@@ -135,14 +137,14 @@ FILTER_WORDS = (
 )
 
 UNKNOWN_MODEL = "Invalid model name passed in model="  # LiteLLM's proxy, with status 400
-ACCOUNT = "Check the account, and model.base_url in the run file."
+ACCOUNT_REMEDY = "Check the account, and model.base_url in the run file."
 MASK = "[key]"  # replaces a key that a server sends back
-_ESCAPE = re.compile(  # of a key's character
+_ESCAPE = re.compile(  # an escaped character of a key
     r'(?:\\+u00|\\+x|%(?:25)*|=)([2-7][0-9a-fA-F])|\\+([/"])'
 )
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
-_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
-LEAST_PART = 12  # characters; a shorter part of a key may be a word
+_ASCII_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
+MIN_PART_LENGTH = 12  # characters; a shorter part of a key may be a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,21 +163,24 @@ class CallContext:
         """The key and the other secrets that were sent."""
         return tuple(filter(None, (self.key, *self.secrets)))
 
-    def without_key(self, text: str) -> str:
-        """Return at most 500 characters of text, without the secrets, their parts and encodings."""
-        decoded = _decoded(text)
+    def mask_secrets(self, text: str) -> str:
+        """Return at most 500 characters of text, with the secrets masked.
+
+        Parts of a secret, and its hexadecimal and Base64 encodings, are masked as well.
+        """
+        unescaped = _unescape(text)
         secrets = self.all_secrets
-        if any(_shared(decoded, secret, 0) >= 0 or secret in decoded for secret in secrets):
-            text = decoded
-        for secret in secrets:  # before cutting
-            text = _without_parts(text.replace(secret, MASK), secret)
+        if any(_find_part(unescaped, secret, 0) >= 0 or secret in unescaped for secret in secrets):
+            text = unescaped
+        for secret in secrets:  # before the text is cut to its maximum length
+            text = _mask_parts(text.replace(secret, MASK), secret)
             for encoded in _encodings(secret):
                 text = re.sub(re.escape(encoded), MASK, text, flags=re.IGNORECASE)
         return " ".join(text.split())[:500]
 
 
-def _decoded(text: str) -> str:
-    """Return text without escapes of several kinds and without invisible characters."""
+def _unescape(text: str) -> str:
+    """Resolve HTML, JSON, URL and other escapes in text, and remove invisible characters."""
     text = _INVISIBLE.sub("", unescape(text))
     for _ in range(2):  # a URL in a URL is escaped twice
         text = _ESCAPE.sub(lambda escape: escape[2] or chr(int(escape[1], 16)), text)
@@ -183,165 +188,76 @@ def _decoded(text: str) -> str:
 
 
 def _encodings(secret: str) -> Iterator[str]:
-    """Yield a secret in hexadecimal and in Base64, wherever it lies in an encoded text."""
-    if len(secret) < LEAST_PART:  # too short to be told from other text
+    """Yield a secret in hexadecimal and in Base64, at each possible offset in an encoded text."""
+    if len(secret) < MIN_PART_LENGTH:  # too short to distinguish from other text
         return
     content = secret.encode()
     yield content.hex()
-    for before in range(3):  # bytes
-        encoded = b64encode(bytes(before) + content).decode().rstrip("=")
-        start = (0, 2, 3)[before]  # the characters before depend on other bytes, too
-        end = len(encoded) - bool((before + len(content)) % 3)
-        yield encoded[start:end]
-        yield encoded[start:end].replace("+", "-").replace("/", "_")
+    for offset in range(3):  # bytes
+        encoded = b64encode(bytes(offset) + content).decode().rstrip("=")
+        start = (0, 2, 3)[offset]  # earlier characters depend on other bytes, too
+        end = len(encoded) - bool((offset + len(content)) % 3)
+        part = encoded[start:end]
+        yield part
+        yield part.replace("+", "-").replace("/", "_")
 
 
-def _without_parts(text: str, secret: str) -> str:
-    """Replace the parts of a secret that have at least `LEAST_PART` characters, in any case."""
+def _mask_parts(text: str, secret: str) -> str:
+    """Mask the parts of a secret with at least `MIN_PART_LENGTH` characters, ignoring case."""
     start = 0
-    lowered = secret.translate(_LOWER)
-    while (start := _shared(text, secret, start)) >= 0:
-        end = start + LEAST_PART
-        while end < len(text) and text[start : end + 1].translate(_LOWER) in lowered:
+    lowered = secret.translate(_ASCII_LOWER)
+    while (start := _find_part(text, secret, start)) >= 0:
+        end = start + MIN_PART_LENGTH
+        while end < len(text) and text[start : end + 1].translate(_ASCII_LOWER) in lowered:
             end += 1
         text = f"{text[:start]}{MASK}{text[end:]}"
     return text
 
 
-def _shared(text: str, secret: str, start: int) -> int:
-    """Return where a part of a secret begins in text from ``start`` on, or -1; case is ignored."""
-    text = text.translate(_LOWER)
-    secret = secret.translate(_LOWER)
-    parts = {secret[n : n + LEAST_PART] for n in range(len(secret) - LEAST_PART + 1)}
-    places = [text.find(part, start) for part in parts]
-    return min((place for place in places if place >= 0), default=-1)
+def _find_part(text: str, secret: str, start: int) -> int:
+    """Return the first index from ``start`` on of a part of a secret, or -1. Case is ignored."""
+    text = text.translate(_ASCII_LOWER)
+    secret = secret.translate(_ASCII_LOWER)
+    parts = {secret[n : n + MIN_PART_LENGTH] for n in range(len(secret) - MIN_PART_LENGTH + 1)}
+    indices = [text.find(part, start) for part in parts]
+    return min((index for index in indices if index >= 0), default=-1)
 
 
-def treatment_of(error: Exception) -> Treatment | Literal["by cause"] | None:
-    """Return how an exception is treated, or None if it has no row in `EXCEPTIONS`."""
-    for kind in type(error).__mro__:
-        name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+def exception_treatment(error: Exception) -> Treatment | Literal["by cause"] | None:
+    """Return how an exception is treated, or None if it is not listed in `EXCEPTIONS`."""
+    for base in type(error).__mro__:
+        name = f"{base.__module__.partition('.')[0]}.{base.__name__}"
         if name in EXCEPTIONS:
             return EXCEPTIONS[name]
     return None
 
 
-def from_exception(error: Exception, context: CallContext) -> CallError | None:
-    """Convert an exception of an SDK or transport to a CallError, or return None."""
-    treatment = treatment_of(error)
+def exception_error(error: Exception, context: CallContext) -> CallError | None:
+    """Convert an exception of an SDK or transport to a CallError (None: another exception)."""
+    treatment = exception_treatment(error)
     if treatment is None:
         return None
     if treatment == "by cause":
-        return _connection(error, context)
-    message = f"{context.endpoint}: {type(error).__name__}: {context.without_key(str(error))}"
-    return _error(treatment, message, "The client is misconfigured.")
+        return _connection_error(error, context)
+    message = f"{context.endpoint}: {type(error).__name__}: {context.mask_secrets(str(error))}"
+    return _make_error(treatment, message, "The client is misconfigured.")
 
 
-def from_sdk(error: Exception, context: CallContext) -> CallError | None:
-    """Convert an SDK's exception like `from_exception`, or by its HTTP status or cause."""
+def sdk_error(error: Exception, context: CallContext) -> CallError | None:
+    """Convert an SDK's exception to a CallError, by its HTTP status, its cause or its class.
+
+    The result is None for another exception.
+    """
     status = getattr(error, "status_code", None)
     response = getattr(error, "response", None)
     if isinstance(status, int) and status >= 400 and response is not None:
         body = getattr(error, "body", None) or str(error)
-        return from_status(status, response.headers, body, context)
-    failure = None
+        return status_error(status, response.headers, body, context)
+    call_error = None
     if type(error).__name__ in ("APIConnectionError", "APITimeoutError"):
         cause = error.__cause__
-        failure = from_exception(cause, context) if isinstance(cause, Exception) else None
-    return failure or from_exception(error, context)
-
-
-def from_status(
-    status: int, headers: Mapping[str, str], body: object, context: CallContext
-) -> CallError:
-    detail, text = _detail(body)
-    details = detail.get("details")
-    exact = details.get("error_code") if isinstance(details, dict) else None
-    google = _google_details(details)
-    codes = (exact, detail.get("code"), detail.get("type"), detail.get("status"))
-    by_code = next((CODES[code] for code in map(str, codes) if code in CODES), None)
-    text = context.without_key(text)
-    message = f"{context.endpoint} answered {status}: {text}"
-    if "API_KEY_INVALID" in google.reasons:
-        status = 401
-    if UNKNOWN_MODEL in text:
-        status = 404
-    if status == 429 and google.daily:
-        return FatalCallError(message, QUOTA)
-    for words, remedy in SPENT_WORDS.items():
-        if words in text:
-            return FatalCallError(message, remedy)
-    if by_code == "no credit" or status == 402:
-        return FatalCallError(message, NO_CREDIT)
-    if by_code == "fatal":
-        return FatalCallError(message, ACCOUNT)
-    if status in (400, 403) and _filtered(by_code, text, detail):
-        return PromptRefused(message)
-    is_unsupported = by_code == "unsupported" or any(words in text for words in UNSUPPORTED_WORDS)
-    if status == 400 and is_unsupported:
-        remedy = "Remove it from decoding in the run file."
-        if OTHER_NAME in text:
-            remedy = f"Set model.preset: openai, which sends {OTHER_NAME} instead."
-        return FatalCallError(message, remedy)
-    treatment = STATUSES.get(status, "server_failed" if status >= 500 else "rejected")
-    long = status == 413 or by_code == "too long" or TOO_LONG.search(text)
-    if treatment == "rejected" and long:
-        return PromptTooLong(message)
-    name = f"model.name ({context.model!r}) and " if context.model else ""
-    remedy = f"Check {name}model.base_url in the run file."
-    if status == 404 and context.url_hint:
-        remedy = f"{remedy} {context.url_hint}"
-    if status in (401, 403):
-        remedy = "No key was sent: name the variable that holds it in model.api_key_env."
-        if context.key_variable:
-            remedy = f"Check the key in the environment variable {context.key_variable}."
-    if treatment == "fatal":
-        return AccessDenied(message, remedy)
-    if status == 429 and CROWDED.search(text):
-        # LiteLLM's proxy always asks to wait for a minute: the end of any call is enough.
-        return TransientError(message, kind="crowded")
-    wait = _retry_after(headers)
-    return _error(treatment, message, remedy, google.retry_after if wait is None else wait)
-
-
-def from_body(content: bytes, context: CallContext) -> CallError | None:
-    """Return the error that a successful response has in the place of an answer, or None.
-
-    OpenRouter and gateways report failures of their providers in this way, with an HTTP status as
-    the code, in the body or in a choice (https://openrouter.ai/docs/api/reference/errors).
-    """
-    try:
-        body = json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-    choices = body.get("choices") if isinstance(body, dict) else None
-    for part in (body, *(choices if isinstance(choices, list) else ())):
-        error = part.get("error") if isinstance(part, dict) else None
-        if not isinstance(error, dict):
-            continue
-        code = str(error.get("code"))
-        if re.fullmatch("[45][0-9]{2}", code):
-            failure = from_status(int(code), {}, error, context)
-        elif code in CODES:
-            _, text = _detail(error)
-            failure = from_code(code, f"{context.endpoint}: {context.without_key(text)}")
-        else:
-            continue
-        failure.billed = part is not body  # the model has begun to answer
-        return failure
-    return None
-
-
-def from_code(code: str, message: str) -> CallError:
-    """Return the error for a code in a successful response."""
-    treatment = CODES.get(code, "rejected")
-    if treatment == "filtered":
-        return PromptRefused(message)
-    if treatment == "too long":
-        return PromptTooLong(message)
-    if treatment == "no credit" or treatment == "unsupported":
-        return FatalCallError(message, ACCOUNT)
-    return _error(treatment, message, ACCOUNT)
+        call_error = exception_error(cause, context) if isinstance(cause, Exception) else None
+    return call_error or exception_error(error, context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,21 +265,164 @@ class _GoogleDetails:
     """The facts in the list ``details`` of a Google API's error (https://google.aip.dev/193)."""
 
     reasons: frozenset[str] = frozenset()
-    daily: bool = False  # whether a quota per day is used up
-    retry_after: float | None = None
+    daily: bool = False  # whether a daily quota is used up
+    retry_after: float | None = None  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """The facts in a response that reports a failure."""
+
+    status: int  # HTTP status, corrected by what the body says
+    code_treatment: str | None  # the entry in `CODES`, or None if the body has no listed code
+    detail: dict[str, Any]  # the error object
+    text: str  # the error message, without secrets
+    message: str  # for the user
+    google: _GoogleDetails
+
+
+def status_error(
+    status: int, headers: Mapping[str, str], body: object, context: CallContext
+) -> CallError:
+    """Return the error for a response that reports a failure.
+
+    Args:
+        status: HTTP status, 400 or more.
+        headers: The response's headers, with names in any case or {}.
+        body: The body, as bytes, as text or decoded from JSON.
+        context: The call to which it responds.
+    """
+    failure = _parse_failure(status, body, context)
+    error = _account_error(failure) or _request_error(failure)
+    if error is not None:
+        return error
+    treatment = _status_treatment(failure.status)
+    remedy = _status_remedy(failure.status, context)
+    if treatment == "fatal":
+        return AccessDenied(failure.message, remedy)
+    if failure.status == 429 and TOO_MANY_CALLS.search(failure.text):
+        # LiteLLM's proxy always asks to wait for a minute: the end of any call is enough.
+        return TransientError(failure.message, kind="crowded")
+    wait_s = _retry_after(headers)
+    if wait_s is None:
+        wait_s = failure.google.retry_after
+    return _make_error(treatment, failure.message, remedy, wait_s)
+
+
+def _parse_failure(status: int, body: object, context: CallContext) -> _Failure:
+    detail, text = _parse_error_body(body)
+    details = detail.get("details")
+    exact_code = details.get("error_code") if isinstance(details, dict) else None
+    google = _google_details(details)
+    codes = (exact_code, detail.get("code"), detail.get("type"), detail.get("status"))
+    code_treatment = next((CODES[code] for code in map(str, codes) if code in CODES), None)
+    text = context.mask_secrets(text)
+    message = f"{context.endpoint} answered {status}: {text}"
+    if "API_KEY_INVALID" in google.reasons:
+        status = 401
+    if UNKNOWN_MODEL in text:
+        status = 404
+    return _Failure(status, code_treatment, detail, text, message, google)
+
+
+def _account_error(failure: _Failure) -> CallError | None:
+    """Return the error that ends the run if the account lacks quota, credit or rights, or None."""
+    if failure.status == 429 and failure.google.daily:
+        return FatalCallError(failure.message, QUOTA_REMEDY)
+    for phrase, remedy in EXHAUSTED_PHRASES.items():
+        if phrase in failure.text:
+            return FatalCallError(failure.message, remedy)
+    if failure.code_treatment == "no credit" or failure.status == 402:
+        return FatalCallError(failure.message, NO_CREDIT_REMEDY)
+    if failure.code_treatment == "fatal":
+        return FatalCallError(failure.message, ACCOUNT_REMEDY)
+    return None
+
+
+def _request_error(failure: _Failure) -> CallError | None:
+    """Return the error if the prompt or a parameter of the request is the reason, or None."""
+    if failure.status in (400, 403) and _is_filtered(failure):
+        return PromptRefused(failure.message)
+    has_phrase = any(phrase in failure.text for phrase in UNSUPPORTED_PHRASES)
+    if failure.status == 400 and (has_phrase or failure.code_treatment == "unsupported"):
+        remedy = "Remove it from decoding in the run file."
+        if COMPLETION_TOKENS in failure.text:
+            remedy = f"Set model.preset: openai, which sends {COMPLETION_TOKENS} instead."
+        return FatalCallError(failure.message, remedy)
+    is_too_long = failure.code_treatment == "too long" or PROMPT_TOO_LONG.search(failure.text)
+    if failure.status == 413 or (_status_treatment(failure.status) == "rejected" and is_too_long):
+        return PromptTooLong(failure.message)
+    return None
+
+
+def _status_treatment(status: int) -> Treatment:
+    return STATUSES.get(status, "server_failed" if status >= 500 else "rejected")
+
+
+def _status_remedy(status: int, context: CallContext) -> str:
+    if status in (401, 403):
+        if context.key_variable:
+            return f"Check the key in the environment variable {context.key_variable}."
+        return "No key was sent: name the variable that holds it in model.api_key_env."
+    model = f"model.name ({context.model!r}) and " if context.model else ""
+    remedy = f"Check {model}model.base_url in the run file."
+    if status == 404 and context.url_hint:
+        remedy += f" {context.url_hint}"
+    return remedy
+
+
+def body_error(content: bytes, context: CallContext) -> CallError | None:
+    """Return the error that the body of a successful response reports, or None if it has none.
+
+    OpenRouter and gateways report failures of their providers in this way, in the body or in a
+    choice. The code is an HTTP status (https://openrouter.ai/docs/api/reference/errors).
+    """
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(body, dict):
+        return None
+    for container in (body, *_dicts(body.get("choices"))):
+        error = container.get("error")
+        if not isinstance(error, dict):
+            continue
+        code = str(error.get("code"))
+        if re.fullmatch("[45][0-9]{2}", code):
+            call_error = status_error(int(code), {}, error, context)
+        elif code in CODES:
+            _, text = _parse_error_body(error)
+            call_error = code_error(code, f"{context.endpoint}: {context.mask_secrets(text)}")
+        else:
+            continue
+        call_error.billed = container is not body  # the model has begun to answer
+        return call_error
+    return None
+
+
+def code_error(code: str, message: str) -> CallError:
+    """Return the error for a code in the body of a successful response."""
+    treatment = CODES.get(code, "rejected")
+    if treatment == "filtered":
+        return PromptRefused(message)
+    if treatment == "too long":
+        return PromptTooLong(message)
+    if treatment == "no credit" or treatment == "unsupported":
+        return FatalCallError(message, ACCOUNT_REMEDY)
+    return _make_error(treatment, message, ACCOUNT_REMEDY)
 
 
 def _google_details(details: object) -> _GoogleDetails:
     reasons = set[str]()
     daily = False
-    wait: float | None = None
+    wait_s = None
     for detail in _dicts(details):
         reasons.add(str(detail.get("reason")))
-        if wait is None and "retryDelay" in detail:
-            wait = duration(str(detail["retryDelay"]))
+        if wait_s is None and "retryDelay" in detail:
+            wait_s = parse_duration(str(detail["retryDelay"]))
         for violation in _dicts(detail.get("violations")):
-            daily = daily or "PerDay" in str(violation.get("quotaId"))
-    return _GoogleDetails(frozenset(reasons), daily, wait)
+            daily |= "PerDay" in str(violation.get("quotaId"))
+    return _GoogleDetails(frozenset(reasons), daily, wait_s)
 
 
 def _dicts(value: object) -> list[dict[str, Any]]:
@@ -371,7 +430,7 @@ def _dicts(value: object) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _error(
+def _make_error(
     treatment: Treatment, message: str, remedy: str, retry_after: float | None = None
 ) -> CallError:
     if treatment == "rejected":
@@ -381,65 +440,71 @@ def _error(
     return TransientError(message, kind=treatment, retry_after=retry_after)
 
 
-def _detail(body: object) -> tuple[dict[str, Any], str]:
-    """Return the error object in a response's body, and the error message."""
+def _parse_error_body(body: object) -> tuple[dict[str, Any], str]:
+    """Return the error object in a response's body ({} if there is none), and its message."""
     text = body.decode(errors="replace") if isinstance(body, bytes) else str(body)
     if isinstance(body, bytes | str):
         try:
             body = json.loads(text)
         except (ValueError, RecursionError):
             return {}, text
-    if isinstance(body, dict) and isinstance(body.get("error"), dict):
-        body = body["error"]
     detail = body if isinstance(body, dict) else {}
+    if isinstance(detail.get("error"), dict):
+        detail = detail["error"]
     return detail, str(detail.get("message") or text or "no explanation")
 
 
-def _filtered(treatment: str | None, text: str, detail: dict[str, Any]) -> bool:
-    if treatment == "filtered" or any(words in text for words in FILTER_WORDS):
+def _is_filtered(failure: _Failure) -> bool:
+    """Return whether a content filter has refused the prompt."""
+    if failure.code_treatment == "filtered":
         return True
-    inner = detail.get("innererror")
+    if any(phrase in failure.text for phrase in FILTER_PHRASES):
+        return True
+    inner = failure.detail.get("innererror")
     if isinstance(inner, dict) and CODES.get(str(inner.get("code"))) == "filtered":
         return True
-    for choice in _dicts(detail.get("choices")):  # Azure: a completion with status 400
+    for choice in _dicts(failure.detail.get("choices")):  # Azure: a completion with status 400
         if choice.get("finish_reason") == "content_filter":
             return True
-    metadata = detail.get("metadata")
+    metadata = failure.detail.get("metadata")
     return isinstance(metadata, dict) and ("flagged_input" in metadata or "reasons" in metadata)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return how many seconds the headers ask to wait (at most a month), if any."""
+    """Return the seconds to wait that the headers ask for, at most a month (None: not stated)."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         if (value := headers.get(name)) is None:
             continue
         with contextlib.suppress(ValueError):
             if (seconds := float(value) * unit) >= 0:
-                return min(seconds, LONGEST_S)
+                return min(seconds, MAX_RESET_S)
             continue
         # Not a date, or without a zone.
         with contextlib.suppress(ValueError, TypeError, OverflowError):
             seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
-            return min(max(0.0, seconds), LONGEST_S)
+            return min(max(0.0, seconds), MAX_RESET_S)
     return None
 
 
-def _connection(error: Exception, context: CallContext) -> CallError:
+def _connection_error(error: Exception, context: CallContext) -> CallError:
+    """Return the error for a timeout, or for a connection that was refused or broke."""
     # The aiohttp transport reports any broken or refused connection as a connect timeout; the
     # real cause is further down the chain.
     chain: list[BaseException] = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) and len(chain) < 10:
         chain.append(cause)
-    names = {kind.__name__ for link in chain for kind in type(link).__mro__}
-    broken = any(isinstance(link, OSError) and not isinstance(link, TimeoutError) for link in chain)
-    if "TimeoutException" in names and not broken and "ConnectTimeout" not in names:
+    classes = {base.__name__ for link in chain for base in type(link).__mro__}
+    is_broken = any(
+        isinstance(link, OSError) and not isinstance(link, TimeoutError) for link in chain
+    )
+    if "TimeoutException" in classes and not is_broken and "ConnectTimeout" not in classes:
         return TransientError(f"{context.endpoint}: no answer in time.", kind="timed_out")
     reason = next((str(link) for link in reversed(chain) if str(link)), "the connection failed")
-    reason = context.without_key(reason)
+    reason = context.mask_secrets(reason)
     remedy = "Check model.base_url and the network."
-    if "SSLCertVerificationError" in names:
+    if "SSLCertVerificationError" in classes:
         remedy = "If you trust the server, set SSL_CERT_FILE to a file with its certificate."
-    if names & UNSENT:
+    if classes & UNSENT_EXCEPTIONS:
         problem = f"Cannot reach {context.endpoint}: {reason}."
         return TransientError(problem, remedy, kind="unreachable")
     problem = f"The connection to {context.endpoint} broke: {reason}."
@@ -448,22 +513,20 @@ def _connection(error: Exception, context: CallContext) -> CallError:
 
 OnAllowances = Callable[[tuple[Allowance, ...]], None]  # called with a response's rate limits
 
-MOST = 2**53  # largest rate limit that is not ignored as excessive
-WINDOW_S = 60.0
-LONGEST_S = 31 * 86_400.0  # a month; a reset further away is ignored
+MAX_RATE_LIMIT = 2**53  # largest rate limit that is not ignored as excessive
+RATE_WINDOW_S = 60.0
+MAX_RESET_S = 31 * 86_400.0  # a month; a reset further away is ignored
 
 _DURATION = re.compile(
     r"(?=.)(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?"
     r"(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?",
     re.ASCII,
 )
-_SECONDS = (86_400, 3_600, 60, 1, 0.001)
+_UNIT_SECONDS = (86_400, 3_600, 60, 1, 0.001)
 
 
-def allowances(headers: Mapping[str, str], now: float) -> tuple[Allowance, ...]:
-    """Return the rate limits that are reported in a response's headers.
-
-    ``now`` is the current Unix time.
+def read_allowances(headers: Mapping[str, str], now: float) -> tuple[Allowance, ...]:
+    """Return the rate limits that a response's headers report. ``now`` is the current Unix time.
 
     OpenAI and many others send ``x-ratelimit-limit-requests``, ``-remaining-`` and ``-reset-``. A
     reset is a duration (``6m0s``, ``20ms``) or, for some, a plain number of seconds. Anthropic
@@ -477,35 +540,42 @@ def allowances(headers: Mapping[str, str], now: float) -> tuple[Allowance, ...]:
     for unit in ("requests", "tokens", "input_tokens", "output_tokens"):
         name = unit.replace("_", "-")
         for form in (f"anthropic-ratelimit-{name}-%s", f"x-ratelimit-%s-{name}"):
-            limit = _count(headers.get(form % "limit"))
-            remaining = _count(headers.get(form % "remaining"))
-            reset_s = _until(headers.get(form % "reset"), now)
+            limit = _parse_count(headers.get(form % "limit"))
+            remaining = _parse_count(headers.get(form % "remaining"))
+            reset_s = _seconds_to_reset(headers.get(form % "reset"), now)
             if (limit, remaining, reset_s) != (None, None, None):
-                longer = reset_s is not None and reset_s > WINDOW_S
-                limits.append(Allowance(unit, None if longer else limit, remaining, reset_s))
+                if reset_s is not None and reset_s > RATE_WINDOW_S:
+                    limit = None
+                limits.append(Allowance(unit, limit, remaining, reset_s))
                 break
     return tuple(limits)
 
 
-def _count(value: str | None) -> int | None:
-    if value is None or not re.fullmatch(r"\d{1,16}", value, re.ASCII) or int(value) > MOST:
+def _parse_count(value: str | None) -> int | None:
+    if (
+        value is None
+        or not re.fullmatch(r"\d{1,16}", value, re.ASCII)
+        or int(value) > MAX_RATE_LIMIT
+    ):
         return None
     return int(value)
 
 
-def _until(value: str | None, now: float) -> float | None:
-    """Return the seconds to a reset, given a duration or time."""
-    seconds = duration(value or "")
+def _seconds_to_reset(value: str | None, now: float) -> float | None:
+    """Return the seconds until a reset, from a duration or time (None: invalid or too far)."""
+    seconds = parse_duration(value or "")
     with contextlib.suppress(ValueError, OverflowError):
         if seconds is None and (time := datetime.fromisoformat(value or "")).tzinfo:
             seconds = max(0.0, time.timestamp() - now)
-    return seconds if seconds is not None and seconds <= LONGEST_S else None
+    return seconds if seconds is not None and seconds <= MAX_RESET_S else None
 
 
-def duration(value: str) -> float | None:
-    """Return a duration such as ``1h2m3.5s`` or ``59.7`` in seconds, or None if it is invalid."""
+def parse_duration(value: str) -> float | None:
+    """Convert a duration such as ``1h2m3.5s`` or ``59.7`` to seconds, or return None if invalid."""
     if len(value) > 40:
         return None
     if match := _DURATION.fullmatch(value):
-        return sum(float(n) * unit for n, unit in zip(match.groups(), _SECONDS, strict=True) if n)
+        return sum(
+            float(n) * unit for n, unit in zip(match.groups(), _UNIT_SECONDS, strict=True) if n
+        )
     return float(value) if re.fullmatch(r"\d+(?:\.\d+)?", value, re.ASCII) else None

@@ -16,9 +16,9 @@ from msgspec import UNSET, UnsetType, structs
 from typing_extensions import override
 
 from harness.backends import _bodies
-from harness.backends._bodies import Count, Dialects
+from harness.backends._bodies import Dialects, TokenCount
 from harness.backends._clients import EntraClient, SDKClient
-from harness.backends._http import REPLY_MB, UNREADABLE, HttpBackend, HttpClient
+from harness.backends._http import DECODE_ERRORS, MAX_REPLY_MB, HttpBackend, HttpClient
 from harness.backends._responses import OnAllowances
 from harness.errors import CallError, ConfigError, FatalCallError, TransientError, suggest_name
 from harness.ports import (
@@ -62,21 +62,22 @@ class CompletionChoice(msgspec.Struct):
 
 
 class _Details(msgspec.Struct):
-    cached_tokens: Count | None = None  # of the prompt
-    cache_write_tokens: Count | None = None
-    reasoning_tokens: Count | None = None  # of the completion
+    cached_tokens: TokenCount | None = None  # of the prompt
+    cache_write_tokens: TokenCount | None = None
+    reasoning_tokens: TokenCount | None = None  # of the completion
 
 
 class _Usage(msgspec.Struct):
-    prompt_tokens: Count
-    completion_tokens: Count
-    total_tokens: Count | None = None
+    prompt_tokens: TokenCount
+    completion_tokens: TokenCount
+    total_tokens: TokenCount | None = None
     prompt_tokens_details: _Details | None = None
     completion_tokens_details: _Details | None = None
-    prompt_cache_hit_tokens: Count | None = None  # DeepSeek's cached tokens of the prompt
-    cached_tokens: Count | None = None  # Kimi's
+    prompt_cache_hit_tokens: TokenCount | None = None  # DeepSeek's cached tokens of the prompt
+    cached_tokens: TokenCount | None = None  # Kimi's
 
-    def record(self) -> Usage:
+    def to_usage(self) -> Usage:
+        """Convert the token counts to the harness's form."""
         # Some servers (xAI) count reasoning tokens outside the completion; the total reveals this.
         output_tokens = max(self.completion_tokens, (self.total_tokens or 0) - self.prompt_tokens)
         prompt = self.prompt_tokens_details or _Details()
@@ -99,17 +100,17 @@ class _Completion(msgspec.Struct):
     service_tier: Any = None
 
 
-def _stated_cost(usage: object) -> float | UnsetType:
-    """Return the cost that OpenRouter states, in US dollars.
+def _read_cost(usage: object) -> float | UnsetType:
+    """Return the cost in US dollars that OpenRouter reports for a call.
 
-    It is unset for calls that are paid for with the user's own key at another provider. Source:
+    It is unset if another provider charges the user's own key for the call. Source:
     https://openrouter.ai/docs/use-cases/usage-accounting.
     """
-    stated = _bodies.usage_of(usage, _Cost)
-    return UNSET if stated is None or stated.is_byok else stated.cost
+    reported = _bodies.decode_usage(usage, _Cost)
+    return UNSET if reported is None or reported.is_byok else reported.cost
 
 
-RESPONSES = "/responses"  # the path of the Responses API
+RESPONSES_PATH = "/responses"  # the path of the Responses API
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +118,12 @@ class ProviderPreset:
     """The URL, key and dialect of a provider or local server.
 
     Args:
-        url: Base URL, or None if it differs for each user (``hint`` shows its form).
+        title: The provider's name in messages.
+        url: Base URL, or None if it differs for each user.
         key: The key's environment variable, or None if no key is needed.
         max_tokens, seed: The provider's names for these parameters, or None if it has no seed.
         stop: Whether the API has stop sequences.
+        hint: The form of the URL, if ``url`` is None.
         responses: Pattern of the models that only the Responses API serves.
         fixed_sampling: Pattern of the models that reject temperature and top_p, and return no
             log-probabilities.
@@ -144,7 +147,7 @@ class ProviderPreset:
     hint: str = ""
     responses: str = ""
     fixed_sampling: str = ""
-    constraints: Dialects = field(default_factory=lambda: _bodies.SCHEMA)
+    constraints: Dialects = field(default_factory=lambda: _bodies.SCHEMA_DIALECTS)
     logprobs: bool = False
     prompt_logprobs: bool = False
     echo: bool = False
@@ -152,11 +155,12 @@ class ProviderPreset:
     states_cost: bool = False
     n: bool = False
 
-    def responses_only(self, model: str) -> bool:
+    def needs_responses_api(self, model: str) -> bool:
+        """Return whether only the Responses API serves a model."""
         return bool(self.responses and re.fullmatch(self.responses, model))
 
     def features(self, model: str) -> frozenset[str]:
-        """Return the features supported for a model, with ``free`` for a local server."""
+        """Return the supported features for a model, including ``free`` for a local server."""
         features = {*DECODING_PARAMETERS, *self.constraints}
         if not self.seed:
             features.discard("seed")
@@ -183,10 +187,21 @@ PRESETS = msgspec.yaml.decode(
 def resolve_preset(
     preset: str | None, base_url: str | None, api_key_env: str | None
 ) -> tuple[ProviderPreset, str, str | None]:
-    """Return the preset, the URL and the key variable for the section ``model`` of a run file.
+    """Return the preset, base URL and key variable that a run file's section ``model`` selects.
 
-    The key variable is None if no key is sent. A preset's key is sent only to the preset's URL or,
-    if the preset has no URL (Azure), to the user's URL.
+    A preset's key is sent only to the preset's URL or, if the preset has no URL (Azure), to the
+    user's URL.
+
+    Args:
+        preset: The preset's name (default: ``openai``, or a compatible server with ``base_url``).
+        base_url: The server's base URL (default: the preset's).
+        api_key_env: The environment variable with the key (default: the preset's).
+
+    Returns:
+        The preset, the base URL, and the key's environment variable (None: no key is sent).
+
+    Raises:
+        ConfigError: If there is no such preset, or if the preset needs a base URL.
     """
     name = preset or "openai"
     if name not in PRESETS:
@@ -194,7 +209,7 @@ def resolve_preset(
         raise ConfigError(problem, suggest_name(name, PRESETS))
     provider = PRESETS[name]
     if preset is None and base_url not in (None, provider.url):
-        provider = COMPATIBLE
+        provider = COMPATIBLE_PRESET
     url = base_url or provider.url
     if url is None:
         problem = f"model.preset {preset!r} needs model.base_url."
@@ -204,7 +219,7 @@ def resolve_preset(
     return provider, url, api_key_env
 
 
-COMPATIBLE = ProviderPreset(
+COMPATIBLE_PRESET = ProviderPreset(
     "any compatible server",
     None,
     None,
@@ -212,10 +227,10 @@ COMPATIBLE = ProviderPreset(
     logprobs=True,
     echo=True,
 )
-"""A server of which only the URL is known.
+"""The preset of a server of which only the URL is known.
 
-Such a server may silently ignore a decoding constraint, so constraints are refused. Missing
-log-probabilities are noticed, so these may be requested.
+Such a server may silently ignore a decoding constraint, so the preset has none. It may be asked for
+log-probabilities, because a reply without them is noticed.
 """
 
 
@@ -226,30 +241,35 @@ class ChatReplies:
 
     def reply(self, content: bytes, request: Request) -> Reply:
         """Return the reply in a response's body, a chat or text completion in JSON."""
-        completion = _bodies.read(content, _Completion)
+        completion = _bodies.decode_body(content, _Completion)
         if not completion.choices:
             raise ValueError("the list of choices is empty")
-        usage = _bodies.usage_of(completion.usage, _Usage)
+        usage = _bodies.decode_usage(completion.usage, _Usage)
         answers = [[choice] for choice in completion.choices]
         if request.loglikelihoods:
             answers = [completion.choices]
-        first, *more = _bodies.readable(
+        first, *other_replies = _bodies.read_answers(
             answers, lambda choices: self._reply(choices, completion, request)
         )
-        first = structs.replace(first, usage=usage.record() if usage else None)
+        first = structs.replace(first, usage=usage.to_usage() if usage else None)
         if self.states_cost:
-            first = structs.replace(first, cost_usd=_stated_cost(completion.usage))
-        return _bodies.with_others(first, more, request)
+            first = structs.replace(first, cost_usd=_read_cost(completion.usage))
+        return _bodies.join_samples(first, other_replies, request)
 
     def replies(self, content: bytes, requests: Sequence[Request]) -> list[Reply | CallError]:
-        """Return the replies in a response's body, a text completion of several prompts.
+        """Return the replies to several prompts that were completed by one call.
 
-        A prompt whose answer is unusable gets an error instead of a reply.
+        Args:
+            content: The response's body, a text completion in JSON.
+            requests: The requests in the order of their prompts.
+
+        Returns:
+            For each request, the reply, or an error if its answer is unusable.
 
         Raises:
             FatalCallError: If the server did not answer each prompt once.
         """
-        completion = _bodies.read(content, _Completion)
+        completion = _bodies.decode_body(content, _Completion)
         choices: dict[int, CompletionChoice] = {}
         for choice in completion.choices:
             choices[choice.index if isinstance(choice.index, int) else -1] = choice
@@ -261,16 +281,16 @@ class ChatReplies:
             )
             error.billed = True
             raise error
-        usage = _bodies.usage_of(completion.usage, _Usage)
+        usage = _bodies.decode_usage(completion.usage, _Usage)
         replies: list[Reply | CallError] = []
-        usages = shares(usage.record() if usage else None, requests)
-        for number, (request, share) in enumerate(zip(requests, usages, strict=True)):
+        usages = divide_usage(usage.to_usage() if usage else None, requests)
+        for index, (request, usage_share) in enumerate(zip(requests, usages, strict=True)):
             try:
-                reply = self._reply([choices[number]], completion, request)
-                replies.append(structs.replace(reply, usage=share))
+                reply = self._reply([choices[index]], completion, request)
+                replies.append(structs.replace(reply, usage=usage_share))
             except CallError as error:
                 replies.append(error)
-            except UNREADABLE as error:  # the other answers are paid for
+            except DECODE_ERRORS as error:  # the other answers are paid for
                 problem = f"An answer is malformed ({error})."
                 replies.append(TransientError(problem, kind="malformed"))
         return replies
@@ -278,67 +298,80 @@ class ChatReplies:
     def _reply(
         self, choices: Sequence[CompletionChoice], completion: _Completion, request: Request
     ) -> Reply:
-        text, reason, reasoning = self.answer(choices, request)
+        text, reason, reasoning = self.read_answer(choices, request)
         logprobs = prompt_logprobs = None
         if request.decoding.logprobs is not None:
-            logprobs = _bodies.logprobs_in(choices[0].logprobs)
+            logprobs = _bodies.read_logprobs(choices[0].logprobs)
         if request.decoding.prompt_logprobs:
             tokens = completion.prompt_logprobs or choices[0].prompt_logprobs
-            prompt_logprobs = _bodies.prompt_logprobs_in(tokens)
+            prompt_logprobs = _bodies.read_prompt_logprobs(tokens)
         return Reply(
             text,
             reason,
             model=completion.model,
-            tier=_bodies.tier(completion.service_tier),
+            tier=_bodies.service_tier(completion.service_tier),
             reasoning=reasoning,
             logprobs=logprobs,
             prompt_logprobs=prompt_logprobs,
         )
 
-    def answer(
+    def read_answer(
         self, choices: Sequence[CompletionChoice], request: Request
     ) -> tuple[str, str, str | None]:
-        """Return the text, the finish reason and the reasoning (or None) of a completion."""
-        return self.said(choices[0])
+        """Return the text, the finish reason and the reasoning (or None) of an answer.
 
-    def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
+        ``choices`` are the choices that belong to it: one, unless log-likelihoods are requested.
+        """
+        return self.read_choice(choices[0])
+
+    def read_choice(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
+        """Return the text, the finish reason and the reasoning (or None) in a choice.
+
+        Raises:
+            CallError: If the server interrupted the answer.
+            ValueError: If the choice has no usable answer.
+        """
         if choice.error:
             raise ValueError("a choice has an error")
-        reason = _bodies.finish(choice.finish_reason)
+        reason = _bodies.finish_reason(choice.finish_reason)
         if (message := choice.message) is None:
             if reason in REFUSALS:  # Azure's content filter
                 return "", reason, None
             raise ValueError("a choice has no message")
-        answer = _bodies.text_of(message.content)
-        if not answer and (refusal := _bodies.text_or_none(message.refusal)):
+        answer = _bodies.content_text(message.content)
+        if not answer and (refusal := _bodies.nonempty_text(message.refusal)):
             return refusal, "refusal", None
-        calls = _tool_calls(message.tool_calls)
-        text, reason = _bodies.with_tool_calls(answer, reason, calls)
+        calls = _iter_tool_calls(message.tool_calls)
+        text, reason = _bodies.format_answer(answer, reason, calls)
         reasoning = (
-            _bodies.text_or_none(message.reasoning_content)
-            or _bodies.text_or_none(message.reasoning)
-            or _thinking(message.content)
+            _bodies.nonempty_text(message.reasoning_content)
+            or _bodies.nonempty_text(message.reasoning)
+            or _thinking_text(message.content)
             or None
         )
         return text, reason, reasoning
 
 
-def _thinking(content: object) -> str:
-    """Return the text of the parts of a message's content that are reasoning, as in Mistral's."""
+def _thinking_text(content: object) -> str:
+    """Return the reasoning in a message's content, where Mistral puts it."""
     parts = content if isinstance(content, list) else ()
     thinking = [part.get("thinking") for part in parts if isinstance(part, dict)]
-    return "".join(map(_bodies.text_of, thinking))
+    return "".join(map(_bodies.content_text, thinking))
 
 
-def _tool_calls(calls: object) -> Iterator[tuple[object, object]]:
+def _iter_tool_calls(calls: object) -> Iterator[tuple[object, object]]:
     for call in calls if isinstance(calls, list) else ():
         function = call.get("function") if isinstance(call, dict) else None
         if isinstance(function, dict):
             yield function.get("name"), function.get("arguments")
 
 
-def refuse_old_constraints(decoding: Decoding) -> None:
-    """Raise ConfigError for names of constraints that vLLM ignores since version 0.12."""
+def check_constraint_names(decoding: Decoding) -> None:
+    """Check that a run file does not use names of constraints that vLLM ignores since 0.12.
+
+    Raises:
+        ConfigError: If ``decoding.extra`` has such a name.
+    """
     for key in sorted(decoding.extra):
         if key.startswith("guided_"):
             problem = f"vLLM no longer knows decoding.extra.{key}, and would ignore it."
@@ -362,8 +395,8 @@ class OpenAIBackend(ChatReplies, HttpBackend):
     path = "/chat/completions"
     url_variable = "OPENAI_BASE_URL"
     conversation = True
-    # The usual request fields of constraints at a URL that is no preset's (see `key_part`).
-    usual: ClassVar[Dialects] = {
+    # Default request fields of constraints at a URL that no preset has (see `key_part`).
+    usual_dialects: ClassVar[Dialects] = {
         "json_schema": "response_format",
         **dict.fromkeys(("regex", "choices", "grammar"), "structured_outputs"),
     }
@@ -379,17 +412,17 @@ class OpenAIBackend(ChatReplies, HttpBackend):
         secret: Callable[[str], str],
         concurrency: int,
         timeout_s: float,
-        reply_mb: float = REPLY_MB,
+        reply_mb: float = MAX_REPLY_MB,
         model: str = "",
         on_allowances: OnAllowances | None = None,
     ) -> None:
         provider, url, key = resolve_preset(preset, base_url, api_key_env)
-        if provider.responses_only(model) and self.path != RESPONSES:
+        if provider.needs_responses_api(model) and self.path != RESPONSES_PATH:
             raise ConfigError(
                 f"{provider.title} serves {model} only through the Responses API.",
                 "Set model.backend: openai_responses.",
             )
-        self.preset = self.dialect(provider)
+        self.preset = self.adapt_preset(provider)
         self.preset_name = next((name for name in PRESETS if PRESETS[name] is provider), "")
         limits: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
         limits |= {"reply_mb": reply_mb, "on_allowances": on_allowances}
@@ -406,33 +439,37 @@ class OpenAIBackend(ChatReplies, HttpBackend):
         by_url = next((preset for preset in PRESETS.values() if preset.url == client.url), None)
         self.prompt_caching = prompt_caching
         self.service_tier = service_tier
-        self._usual = by_url.constraints if by_url else self.usual
+        self._usual_dialects = by_url.constraints if by_url else self.usual_dialects
         self.states_cost = provider.states_cost or (by_url is not None and by_url.states_cost)
         super().__init__(client, frozenset(features))
 
     @override
     def key_part(self, request: Request) -> str:
-        """Return the name of the decoding constraint's request field, as a part of the cache key.
+        """Return the part of the cache key that depends on the decoding constraint's request field.
 
-        A server may ignore a field that it does not know, so replies to requests with different
-        fields have different keys. The result is "" without a constraint, and for the usual field
-        at this URL, so that replies cached by earlier versions keep their keys.
+        A server may ignore an unknown field, so replies to requests with different fields need
+        different keys. The result is the field's name, or "" without a constraint or for the
+        default field at this URL, so that replies cached by earlier versions keep their keys.
         """
         constraint = request.decoding.constraint
         if not isinstance(constraint, DecodingConstraint):
             return ""
         field = self.preset.constraints.get(constraint.kind, "")
-        return "" if field == self._usual.get(constraint.kind) else field
+        return "" if field == self._usual_dialects.get(constraint.kind) else field
 
     @override
     def check_decoding(self, name: str, decoding: Decoding) -> None:
-        """Also refuse names of constraints that vLLM no longer knows, if it may be the server."""
+        """Check the decoding parameters, also for constraints that vLLM no longer knows.
+
+        Raises:
+            ConfigError: If the backend does not support a parameter.
+        """
         super().check_decoding(name, decoding)
         if "regex" in self.features:
-            refuse_old_constraints(decoding)
+            check_constraint_names(decoding)
 
-    def dialect(self, preset: ProviderPreset) -> ProviderPreset:
-        """Return the preset, adapted to the API endpoint that this backend calls."""
+    def adapt_preset(self, preset: ProviderPreset) -> ProviderPreset:
+        """Return a preset, adapted to the API endpoint that this backend calls."""
         return preset
 
     def body(self, request: Request) -> Mapping[str, Any]:
@@ -442,10 +479,10 @@ class OpenAIBackend(ChatReplies, HttpBackend):
         return body | self.parameters(request)
 
     def parameters(self, request: Request) -> dict[str, Any]:
-        """Return all set fields except the messages, under the server's names."""
+        """Return the fields of a request's body except the messages, without unset ones."""
         decoding = request.decoding
         preset = self.preset
-        sent: dict[str, Any] = {
+        fields: dict[str, Any] = {
             # 0: only the prompt's own tokens
             "prompt_logprobs": 0 if decoding.prompt_logprobs else None,
             "model": request.model,
@@ -457,16 +494,18 @@ class OpenAIBackend(ChatReplies, HttpBackend):
             "n": 1 + len(request.others) if request.others else None,
         }
         if preset.seed:
-            sent[preset.seed] = request.seed
+            fields[preset.seed] = request.seed
         if isinstance(decoding.constraint, DecodingConstraint):
-            sent |= _bodies.constrained(decoding.constraint, preset.constraints)
-        return {k: value for k, value in sent.items() if value is not None} | dict(decoding.extra)
+            fields |= _bodies.constraint_fields(decoding.constraint, preset.constraints)
+        set_fields = {name: value for name, value in fields.items() if value is not None}
+        return set_fields | dict(decoding.extra)
 
 
-def shares(usage: Usage | None, requests: Sequence[Request]) -> list[Usage | None]:
-    """Divide a joint request's token counts among its calls, so that the parts add up to the whole.
+def divide_usage(usage: Usage | None, requests: Sequence[Request]) -> list[Usage | None]:
+    """Divide the token counts of a joint call among its requests. The shares add up to the total.
 
-    The input is divided in proportion to the prompts' UTF-8 bytes, and the output equally.
+    Input tokens are divided in proportion to the prompts' UTF-8 bytes, output tokens equally.
+    ``usage`` and the shares are None if the counts are unknown.
     """
     if usage is None:
         return [None] * len(requests)

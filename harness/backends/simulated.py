@@ -56,32 +56,33 @@ class SimulatedBackend(Backend):
 
     async def generate(self, request: Request) -> Reply:
         origin = request.origin
-        rounds = 0
-        about: list[Any] = [origin.instance]
+        n_feedback_rounds = 0
+        question: list[Any] = [origin.instance]
         if self._reply is not None:  # judges do not improve with rounds; each draws separately
             prompt = crc32(request.messages[-1].content.encode("utf-8", "replace"))
             seed = f"judge {request.model} {self._accuracy}/{request.sample}/{prompt}"
-            right: str | None = self._reply(request)
+            correct_answer: str | None = self._reply(request)
         else:
             seed = str(request.seed)
             if origin.turns:  # a conversation's turns are answered one by one
-                about.append([m.content for m in request.messages if m.role == "assistant"])
+                answers = [turn.content for turn in request.messages if turn.role == "assistant"]
+                question.append(answers)
             else:
-                rounds = origin.round - 1
-            right = self._gold(*about)
-        chance = random.Random(f"{seed}/{origin.instance}/{origin.sample}/{origin.round}")
-        accuracy = 1 - (1 - self._accuracy) * (1 - self._gain) ** rounds
+                n_feedback_rounds = origin.round - 1
+            correct_answer = self._gold(*question)
+        generator = random.Random(f"{seed}/{origin.instance}/{origin.sample}/{origin.round}")
+        accuracy = 1 - (1 - self._accuracy) * (1 - self._gain) ** n_feedback_rounds
         text: str | None = None
-        if right is not None and chance.random() < accuracy:
-            text = right
+        if correct_answer is not None and generator.random() < accuracy:
+            text = correct_answer
         elif self._reply is None:
-            text = self._wrong(*about)
+            text = self._wrong(*question)
         if text is None:
             text = WRONG_ANSWER
-        if self._habit and chance.random() < self._habit_share:
+        if self._habit and generator.random() < self._habit_share:
             text = self._habit
         if self._latency_s:
-            await asyncio.sleep(chance.expovariate(1 / self._latency_s))
-        length = sum(len(message.content) for message in request.messages)
-        usage = Usage(input_tokens=length // 4 + 1, output_tokens=len(text) // 4 + 1)
+            await asyncio.sleep(generator.expovariate(1 / self._latency_s))
+        n_characters = sum(len(message.content) for message in request.messages)
+        usage = Usage(input_tokens=n_characters // 4 + 1, output_tokens=len(text) // 4 + 1)
         return Reply(text, "stop", usage, "simulated")

@@ -37,7 +37,7 @@ from harness.store.judgements import read_register
 from harness.store.run_folder import RunFolder
 from harness.store.runs import move_runs_aside, run_name, shard_base_name, unused_base
 from harness.terminal.console import output, say, show
-from harness.terminal.display import Display, exact_usd
+from harness.terminal.display import Display, format_exact_usd
 from harness.wording import format_count, join_first
 
 
@@ -435,9 +435,11 @@ def early_end(ended: Ending, budget: Budget | None, key: str, command: str) -> i
     """If a session ended early, print why and that ``command`` resumes it. Return the exit code."""
     if ended == "budget" and budget is not None:
         calls = "calls without a recorded cost (failed, cut off, uncounted or of a deleted run)"
-        unsure = f", {exact_usd(budget.unsure_usd)} of it for {calls}"
-        spent = f"{exact_usd(budget.spent_usd)} is spent{unsure if budget.unsure_usd else ''}"
-        call = f"the next call, which may cost {exact_usd(budget.unmet_usd)}"
+        unsure = f", {format_exact_usd(budget.unsure_usd)} of it for {calls}"
+        spent = (
+            f"{format_exact_usd(budget.spent_usd)} is spent{unsure if budget.unsure_usd else ''}"
+        )
+        call = f"the next call, which may cost {format_exact_usd(budget.unmet_usd)}"
         say(f"The budget of {format_usd(budget.usd)} cannot pay for {call}: {spent}. Raise {key}.")
         larger = re.sub(r"(budget\.usd=|--budget[ =])\S+", r"\1…", command)
         say(f"Then, to continue: {larger}")

@@ -20,13 +20,13 @@ from harness.errors import DataInvalid, DataMissing, suggest_name
 
 
 class Original(msgspec.Struct, frozen=True):
-    """A published file. ``limit`` is the maximum number of bytes if the size is unknown."""
+    """A published file."""
 
     name: str
     url: str
-    size: int | None = None
+    size: int | None = None  # in bytes
     sha256: str | None = None
-    limit: int = 0
+    limit: int = 0  # maximum number of bytes if the size is unknown
 
 
 class Product(msgspec.Struct, frozen=True):
@@ -62,23 +62,24 @@ class DataSet(msgspec.Struct, frozen=True):
     needs: tuple[str, ...] = ()  # other data sets that the task needs
 
 
-def _make(module: str, name: str, /, *originals: Path, **options: Any) -> Iterator[bytes]:
-    """Call a function that makes a product. Its module is only imported now."""
+def _call_maker(module: str, name: str, /, *originals: Path, **options: Any) -> Iterator[bytes]:
+    """Import a module, and call its function ``name`` to make a product."""
     make: Callable[..., Iterator[bytes]] = getattr(importlib.import_module(module), name)
     return make(*originals, **options)
 
 
-def _read(file: Path, package: str) -> list[DataSet]:
+def _read_data_sets(file: Path, package: str) -> list[DataSet]:
     """Read a file of data sets, in which names of modules may be relative to a package."""
 
-    def maker(_type: type, written: str | Mapping[str, Mapping[str, Any]]) -> Any:
-        [(place, options)] = ({written: {}} if isinstance(written, str) else written).items()
-        module, _, name = place.rpartition(":")
+    def decode_maker(_type: type, raw: str | Mapping[str, Mapping[str, Any]]) -> Any:
+        entry = {raw: {}} if isinstance(raw, str) else raw
+        [(target, options)] = entry.items()
+        module, _, name = target.rpartition(":")
         module = resolve_name(module, package) if module else __name__
-        return partial(_make, module, name, **options)
+        return partial(_call_maker, module, name, **options)
 
     try:
-        return msgspec.yaml.decode(file.read_bytes(), type=list[DataSet], dec_hook=maker)
+        return msgspec.yaml.decode(file.read_bytes(), type=list[DataSet], dec_hook=decode_maker)
     except (OSError, msgspec.MsgspecError, ValueError) as error:
         raise DataInvalid(f"{file}: not a list of data sets ({error}).") from None
 
@@ -90,15 +91,16 @@ def catalogue() -> dict[str, DataSet]:
     Every hash was computed from the file itself. An original that was not available has none; the
     hashes of its products are checked instead, or else its URL names a commit.
     """
-    data_sets = _read(Path(__file__).with_name("catalogue.yaml"), "harness.datasets")
+    data_sets = _read_data_sets(Path(__file__).with_name("catalogue.yaml"), "harness.datasets")
     for declaration in declarations():
         if name := declaration.plugin.data_sets:
-            data_sets += _read(declaration.file_path(name), declaration.home)
-    return {data_set.name: data_set for data_set in sorted(data_sets, key=lambda entry: entry.name)}
+            data_sets += _read_data_sets(declaration.file_path(name), declaration.home)
+    data_sets.sort(key=lambda data_set: data_set.name)
+    return {data_set.name: data_set for data_set in data_sets}
 
 
-def data_set(name: str) -> DataSet:
-    """Look up a data set in the catalogue."""
+def find_data_set(name: str) -> DataSet:
+    """Return a data set of the catalogue, or raise DataMissing."""
     if name not in catalogue():
         raise DataMissing(
             f"There is no data set {name!r} to fetch.", suggest_name(name, catalogue())
@@ -112,7 +114,7 @@ def data_set(name: str) -> DataSet:
 
 T = TypeVar("T")
 
-LARGEST = 2**24  # maximum bytes of a file in an archive; `member` has its own default
+MAX_MEMBER_BYTES = 2**24  # of a file in an archive; `member` has its own default
 
 
 def unchanged(original: Path) -> Iterator[bytes]:
@@ -126,7 +128,16 @@ def json_line(row: dict[str, Any]) -> bytes:
 
 
 def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:
-    """Yield the content of the file ``name`` in a zip archive, in one piece."""
+    """Yield the content of a file in a zip archive, in one piece.
+
+    Args:
+        archive: The archive.
+        name: The name of the file in it.
+        limit: Maximum size of the file in bytes.
+
+    Raises:
+        DataInvalid: If the archive is damaged or has no such file, or if the file is too large.
+    """
     for _, content in members(archive, name.__eq__, limit):
         yield content
         return
@@ -134,14 +145,23 @@ def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:
 
 
 def members(
-    archive: Path, suits: Callable[[str], object], limit: int = LARGEST
+    archive: Path, accept: Callable[[str], object], limit: int = MAX_MEMBER_BYTES
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield the name and content of each file whose name ``suits`` accepts, in order of names."""
+    """Yield the names and the content of files in a zip archive, in order of names.
+
+    Args:
+        archive: The archive.
+        accept: Returns whether to yield the file of a name.
+        limit: Maximum size of each of these files in bytes.
+
+    Raises:
+        DataInvalid: If the archive is damaged, or a file is too large.
+    """
     name = "it"
     try:
-        with ZipFile(archive) as opened:
-            for name in sorted(filter(suits, opened.namelist())):
-                with opened.open(name) as file:
+        with ZipFile(archive) as zip_file:
+            for name in sorted(filter(accept, zip_file.namelist())):
+                with zip_file.open(name) as file:
                     content = file.read(limit + 1)
                 if len(content) > limit:
                     raise DataInvalid(f"{archive}: {name} has more than {limit:,} bytes.")
@@ -151,9 +171,18 @@ def members(
         raise DataInvalid(f"{archive}: {name} cannot be unpacked ({error}).") from None
 
 
-def decoded(content: bytes, form: type[T], problem: str) -> T:
-    """Decode JSON, or raise DataInvalid with a description of the problem."""
+def decode_json_as(content: bytes, kind: type[T], problem: str) -> T:
+    """Decode JSON to a value of a type.
+
+    Args:
+        content: The JSON text in UTF-8.
+        kind: The type.
+        problem: The message of the error, to which the cause is added.
+
+    Raises:
+        DataInvalid: If the content is not JSON, or of another type.
+    """
     try:
-        return msgspec.json.decode(content, type=form)
+        return msgspec.json.decode(content, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise DataInvalid(f"{problem} ({error}).") from None

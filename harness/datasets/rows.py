@@ -19,31 +19,31 @@ import msgspec
 
 from harness.datasets.folder import sha256
 from harness.datasets.row_formats import Row as Row
-from harness.datasets.row_formats import may_have_json_texts, plain, read_fields, row_format
+from harness.datasets.row_formats import may_have_json_texts, read_fields, row_format, to_json_types
 from harness.errors import DataInvalid, reraise_as, suggest_name
 from harness.records import Message, nesting_depth, replace_surrogates
 from harness.wording import join_first
 
 MAX_DEPTH = 100
-MAX_LISTED = 8  # items that an error message lists
+MAX_LISTED_ITEMS = 8  # in an error message
 
-_NAMES: dict[Path, str] = {}
-
-
-def name_rows(path: Path, name: str) -> None:
-    """Use ``name`` instead of a file's own name in error messages about its rows."""
-    _NAMES[path] = name
+_DISPLAY_NAMES: dict[Path, str] = {}
 
 
-def rows(path: Path, *, earlier: bool = False) -> Iterator[tuple[str, Row]]:
-    """Yield (location, row) for each row of a file.
+def set_display_name(path: Path, name: str) -> None:
+    """Set the name that error messages about the rows of a file use instead of its path."""
+    _DISPLAY_NAMES[path] = name
+
+
+def read_rows(path: Path, *, legacy: bool = False) -> Iterator[tuple[str, Row]]:
+    """Yield the location and the fields of each row of a file.
 
     Args:
-        path: The file. Its suffix names the format (JSONL if unknown). It may end in ``.gz``.
-        earlier: Read values as version 0.1.0 did (see `reread_rows`).
+        path: The file. Its suffix determines the format (JSONL if unknown). It may end in ``.gz``.
+        legacy: Read values as version 0.1.0 did (see `legacy_differences`).
 
     Yields:
-        The location, such as ``tasks.jsonl, item 3``, which is for error messages, and the row.
+        The location for error messages, such as ``tasks.jsonl, item 3``, and the row.
 
     Raises:
         DataInvalid: If the file is malformed or has no rows.
@@ -52,49 +52,52 @@ def rows(path: Path, *, earlier: bool = False) -> Iterator[tuple[str, Row]]:
     """
     file_format = row_format(path)
     read = file_format.read
-    if earlier and file_format.read_earlier is not None:
-        read = file_format.read_earlier
-    name = _NAMES.get(path, path)
+    if legacy and file_format.read_legacy is not None:
+        read = file_format.read_legacy
+    name = _DISPLAY_NAMES.get(path, path)
     number = 0
     for number, row in enumerate(read(path), start=1):
-        where = f"{name}, item {number}"
+        location = f"{name}, item {number}"
         if nesting_depth(row) > MAX_DEPTH:
-            raise DataInvalid(f"{where} is nested more than {MAX_DEPTH} deep.")
-        with reraise_as(DataInvalid, f"{where}: "):
-            fields = read_fields(plain(row), earlier=earlier)
-        yield where, fields
+            raise DataInvalid(f"{location} is nested more than {MAX_DEPTH} deep.")
+        with reraise_as(DataInvalid, f"{location}: "):
+            fields = read_fields(to_json_types(row), legacy=legacy)
+        yield location, fields
     if not number:
         problem = "contains no items" if path.stat().st_size else "is empty: it contains no items"
         raise DataInvalid(f"{name} {problem}.", file_format.remedy)
 
 
-def reread_rows(path: Path) -> dict[int, Row | None]:
-    """Return the rows that version 0.1.0 read otherwise, by their number from 1.
+def legacy_differences(path: Path) -> dict[int, Row | None]:
+    """Return the rows, as read now, that version 0.1.0 read otherwise, by their number from 1.
 
     That version read numbers in YAML as version 1.1 of YAML does (``12:30`` was 750), and JSON in
     texts, except in ``choices``, as text.
     """
-    if row_format(path).read_earlier is None:
+    if row_format(path).read_legacy is None:
         return {}
     if not may_have_json_texts(path):  # saves much time
         return {}
     try:
-        return _changed_rows(rows(path, earlier=True), rows(path))
-    except DataInvalid:  # so that it has no run, or cannot be continued
+        return _changed_rows(read_rows(path, legacy=True), read_rows(path))
+    except DataInvalid:  # no run of the file exists, or can be continued
         return {}
 
 
 def rows_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file of rows and of its rows that version 0.1.0 read otherwise."""
+    """Return the SHA-256 of a file of rows.
+
+    It also covers the rows that version 0.1.0 read otherwise, if there are any.
+    """
     digest = sha256(path)
-    if changed := reread_rows(path):
-        return hashlib.sha256(digest.encode() + msgspec.json.encode(changed)).hexdigest()
+    if changed_rows := legacy_differences(path):
+        return hashlib.sha256(digest.encode() + msgspec.json.encode(changed_rows)).hexdigest()
     return digest
 
 
-def differing_rows(before: Path, after: Path) -> list[int]:
+def differing_row_numbers(before: Path, after: Path) -> list[int]:
     """Return the numbers (from 1) of the rows that differ between two files."""
-    return list(_changed_rows(rows(before), rows(after)))
+    return list(_changed_rows(read_rows(before), read_rows(after)))
 
 
 def _changed_rows(
@@ -112,23 +115,24 @@ def _changed_rows(
     return changed
 
 
-def items(numbers: Iterable[int]) -> str:
-    """Return a list of the first numbers of rows, such as "items 1, 2 and 5 more"."""
-    numbers = list(numbers)
-    return f"item{'s' * (len(numbers) != 1)} {join_first(list(map(str, numbers)), MAX_LISTED)}"
+def item_numbers_text(numbers: Iterable[int]) -> str:
+    """Return a text with the first of some rows' numbers, such as "items 1, 2 and 5 more"."""
+    texts = list(map(str, numbers))
+    noun = "item" if len(texts) == 1 else "items"
+    return f"{noun} {join_first(texts, MAX_LISTED_ITEMS)}"
 
 
-MOST_KEPT = 1 << 24  # bytes of a file whose rows are kept in memory
+MAX_BYTES_IN_MEMORY = 1 << 24  # size of a file whose rows are kept in memory
 
-_NOT_TEXT = re.compile(r"Expected `str.*got `(bool|int|float|null)`")
+_NOT_TEXT_ERROR = re.compile(r"Expected `str.*got `(bool|int|float|null)`")  # of msgspec
 
 
-class _Identified(Protocol):
+class _HasId(Protocol):
     @property
     def id(self) -> str: ...
 
 
-T = TypeVar("T", bound=_Identified)
+T = TypeVar("T", bound=_HasId)
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -136,30 +140,30 @@ class RowSource(Protocol):
     """The source of a task's rows."""
 
     @property
-    def large(self) -> bool:
-        """Whether the rows are read again each time, instead of being kept in memory."""
+    def is_large(self) -> bool:
+        """Whether the rows must not be kept in memory, but are read again each time."""
 
     def rows(self) -> Iterator[tuple[str, Row]]:
-        """Yield (location, row) for each row. The location is for error messages."""
+        """Yield the location of each row, for error messages, and its fields."""
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the rows' name (``dataset``) and hashes, for the manifest."""
+        """Return the name of the data set (``dataset``) and its hashes, for the manifest."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowFile:
-    """The rows in a file (see `rows`)."""
+    """The rows in a file (see `read_rows`)."""
 
     path: Path
 
     @property
-    def large(self) -> bool:
+    def is_large(self) -> bool:
         """Whether the file is compressed or too large to keep in memory."""
-        return self.path.suffix == ".gz" or self.path.stat().st_size > MOST_KEPT
+        return self.path.suffix == ".gz" or self.path.stat().st_size > MAX_BYTES_IN_MEMORY
 
     def rows(self) -> Iterator[tuple[str, Row]]:
-        """Yield (location, row) for each row of the file."""
-        return rows(self.path)
+        """Yield the location and the fields of each row (see `read_rows`)."""
+        return read_rows(self.path)
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the file's name and hash."""
@@ -175,20 +179,26 @@ _TOOL_KEYS = ("tool_calls", "tool_call_id", "function_call")
 _TOOL_ROLES = ("tool", "function")
 
 
-def refuse_tool_calls(turn: object, where: str) -> None:
-    """Raise DataInvalid if a turn of a conversation is a tool call, or a tool's result."""
+def check_no_tool_calls(turn: object, location: str) -> None:
+    """Raise DataInvalid if a turn of a conversation is a tool call or a tool's result."""
     if not isinstance(turn, Mapping):
         return
     keys = [key for key in _TOOL_KEYS if turn.get(key)]
     role = turn.get("role")
     keys += [f"role: {role}"] if role in _TOOL_ROLES else []
     if keys:
-        problem = f"{where}: {keys[0]!r} is of a tool call, which a conversation cannot have yet."
+        problem = (
+            f"{location}: {keys[0]!r} is of a tool call, which a conversation cannot have yet."
+        )
         raise DataInvalid(problem, "Leave the row out, or write the call and its result as text.")
 
 
-def turns_of(row: Row) -> tuple[Message, ...]:
-    """Return the conversation in a row's ``messages``, or its ``prompt`` as a user message."""
+def row_messages(row: Row) -> tuple[Message, ...]:
+    """Return the conversation in a row's ``messages``, or its ``prompt`` as a user message.
+
+    Raises:
+        DataInvalid: If the row has neither, or the conversation cannot be answered.
+    """
     if isinstance(row.get("prompt"), str) and "messages" not in row:
         return (Message("user", row["prompt"]),)
     if "messages" not in row:
@@ -197,7 +207,7 @@ def turns_of(row: Row) -> tuple[Message, ...]:
         raise DataInvalid("the row has neither 'prompt', as text, nor 'messages'.", remedy)
     messages = row["messages"]
     for number, message in enumerate(messages if isinstance(messages, list) else (), start=1):
-        refuse_tool_calls(message, f"'messages', {number}")
+        check_no_tool_calls(message, f"'messages', {number}")
     try:
         turns = msgspec.convert(messages, Annotated[list[_Turn], msgspec.Meta(min_length=1)])
     except msgspec.ValidationError as error:
@@ -208,59 +218,87 @@ def turns_of(row: Row) -> tuple[Message, ...]:
     return tuple(Message(turn.role, turn.content) for turn in turns)
 
 
-def read_all(path: Path, item: Callable[[Row, str], T]) -> Iterator[T]:
-    """Yield ``item(row, location)`` for each row of a file, refusing repeated ids."""
-    return unique((where, item(row, where)) for where, row in rows(path))
+def read_unique(path: Path, build: Callable[[Row, str], T]) -> Iterator[T]:
+    """Yield the item that a task builds from each row of a file.
+
+    Args:
+        path: The file.
+        build: Builds an item from a row and its location, which is for error messages.
+
+    Raises:
+        DataInvalid: If the file is malformed, or an item has the id of an earlier one.
+    """
+    return iter_unique((location, build(row, location)) for location, row in read_rows(path))
 
 
-def unique(pairs: Iterable[tuple[str, T]]) -> Iterator[T]:
-    """Yield the items of (location, item) pairs.
+def iter_unique(located_items: Iterable[tuple[str, T]]) -> Iterator[T]:
+    """Yield items without their locations, and check that their ids are unique.
 
     Raises:
         DataInvalid: If an item has the id of an earlier one.
     """
     digests = set[bytes]()  # of all ids, which may be long
-    for where, item in pairs:
+    for location, item in located_items:
         digest = blake2b(item.id.encode(errors="surrogatepass"), digest_size=16).digest()
         if digest in digests:
-            problem = f"{where}: the id {item.id!r:.80} occurs twice."
+            problem = f"{location}: the id {item.id!r:.80} occurs twice."
             raise DataInvalid(problem, "Give every item a unique id.")
         digests.add(digest)
         yield item
 
 
-def text_id(row: Row, default: int | str, where: str) -> str:
-    """Return a row's ``id`` (or ``default``) as text."""
-    name = row.get("id", default)
-    if isinstance(name, bool) or not isinstance(name, str | int) or name == "":
-        raise DataInvalid(f"{where}'id' must be text or an integer.")
-    return str(name)
+def row_id(row: Row, default: int | str, prefix: str) -> str:
+    """Return a row's ``id`` as text.
+
+    Args:
+        row: The row.
+        default: The id of a row without one.
+        prefix: The beginning of the error message.
+
+    Raises:
+        DataInvalid: If the id is neither text nor an integer, or is empty.
+    """
+    identifier = row.get("id", default)
+    is_valid = isinstance(identifier, str | int) and not isinstance(identifier, bool)
+    if not is_valid or identifier == "":
+        raise DataInvalid(f"{prefix}'id' must be text or an integer.")
+    return str(identifier)
 
 
-def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | None = None) -> S:
-    """Convert a row to the struct ``kind``.
+def convert_row(
+    row: Row, kind: type[S], location: str, ignored: Collection[str] | None = None
+) -> S:
+    """Convert a row to a struct.
 
-    Keys that are not fields of ``kind`` are accepted if they are in ``ignored`` (None: all).
+    Args:
+        row: The row.
+        kind: The class of the struct.
+        location: The location of the row, for error messages.
+        ignored: Keys that the row may have although they are not fields of the struct. None allows
+            all keys.
+
+    Raises:
+        DataInvalid: If the row has another key, or a value of the wrong type.
     """
     for key in row:
         if ignored is not None and key not in (*kind.__struct_fields__, *ignored):
             remedy = suggest_name(str(key), kind.__struct_fields__)
-            raise DataInvalid(f"{where}: unknown key {key!r:.60}.", remedy)
+            raise DataInvalid(f"{location}: unknown key {key!r:.60}.", remedy)
     try:
         return msgspec.convert(row, kind)
     except msgspec.ValidationError as error:
         problem = replace_surrogates(str(error))
-        remedy = "Put it in quotes." if _NOT_TEXT.match(problem) else ""
-        raise DataInvalid(f"{where}: {problem}.", remedy) from None
+        remedy = "Put it in quotes." if _NOT_TEXT_ERROR.match(problem) else ""
+        raise DataInvalid(f"{location}: {problem}.", remedy) from None
 
 
-SUMMARY = ("n", "mean", "s.d.", "min", "median", "max")
+SUMMARY_COLUMNS = ("n", "mean", "s.d.", "min", "median", "max")
 
 
-def summary(numbers: Sequence[float]) -> tuple[float | None, ...]:
-    """Return the statistics in `SUMMARY`, with None for those that need more numbers."""
+def summary_statistics(numbers: Sequence[float]) -> tuple[float | None, ...]:
+    """Return the statistics in `SUMMARY_COLUMNS`, with None for those that need more numbers."""
     if not numbers:
-        return (0, *[None] * 5)
+        return (0, None, None, None, None, None)
     deviation = stdev(numbers) if len(numbers) > 1 else None
-    middle = float(mean(numbers)), deviation, min(numbers), float(median(numbers))
-    return len(numbers), *middle, max(numbers)
+    average = float(mean(numbers))
+    return (len(numbers), average, deviation, min(numbers), float(median(numbers)), max(numbers))

@@ -164,7 +164,7 @@ def feedback_template(text: str) -> Template:
         ConfigError: If it is not valid, or uses another field than ``feedback``.
     """
     template = Template(text, "rounds.feedback")
-    template.refuse_unknown(["feedback"])
+    template.check_fields(["feedback"])
     template.render({"feedback": "…"})
     return template
 

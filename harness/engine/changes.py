@@ -13,7 +13,7 @@ import msgspec
 
 from harness.config.run_file import is_below
 from harness.datasets.folder import DataFolder, sha256
-from harness.datasets.rows import differing_rows, items, reread_rows
+from harness.datasets.rows import differing_row_numbers, item_numbers_text, legacy_differences
 from harness.engine.job import Job
 from harness.engine.own_rows import own_rows
 from harness.engine.plan import Opening
@@ -22,7 +22,7 @@ from harness.engine.resolving import if_grown, resolved
 from harness.plugin_loader import CODE_HASH_PREFIX
 from harness.ports import Backend, overrides_method
 from harness.records import Attempt, Instance, messages_hash
-from harness.scoring.checks import JUDGE
+from harness.scoring.checks import JUDGE_KEY
 from harness.store.files import make_folder
 from harness.store.run_folder import ROWS, Differences
 from harness.wording import format_count
@@ -72,13 +72,15 @@ def _named_data(job: Job) -> str:
     facts: list[str] = []
     if rows is not None:
         if recorded.exists():
-            facts.append(f"{items(differing_rows(recorded, rows))} of task.rows differ")
+            facts.append(
+                f"{item_numbers_text(differing_row_numbers(recorded, rows))} of task.rows differ"
+            )
     elif isinstance(path, str) and path:  # another package's task may have a path of ""
         facts.append(Path(path).name)
         if path != "builtin":
             file = DataFolder(job.settings.data_dir, job.run.folder).file(path)
             if manifest.get("fingerprint", {}).get("dataset_sha256") == sha256(file):
-                reread = items(reread_rows(file))
+                reread = item_numbers_text(legacy_differences(file))
                 facts.append(f"the same file, but this version reads values of {reread} otherwise")
     before = (manifest.get("samples") or 0) // job.folder.read_config().samples
     now = sum(1 for _ in job.instances)
@@ -115,7 +117,7 @@ def is_rescorable(job: Job, differences: Differences) -> bool:
 
 def _judge_checks(checks: object) -> list[Any]:
     entries = checks if isinstance(checks, list) else []
-    return [check for check in entries if isinstance(check, Mapping) and JUDGE in check]
+    return [check for check in entries if isinstance(check, Mapping) and JUDGE_KEY in check]
 
 
 MOST_COMPARED = 1_000  # instances whose prompts `has_same_prompts` compares

@@ -25,7 +25,7 @@ from harness.ports import (
     decides_by_criteria,
     overrides_method,
 )
-from harness.prompts import is_path
+from harness.prompts import is_prompt_path
 from harness.records import (
     SCHEMA_VERSION,
     Attempt,
@@ -239,8 +239,8 @@ def _plugin(
 ) -> Judge:
     options = dict(section.options)
     prompt = options.get("prompt")
-    if isinstance(prompt, str) and is_path(prompt):
-        options["prompt"] = data.own(prompt)
+    if isinstance(prompt, str) and is_prompt_path(prompt):
+        options["prompt"] = data.next_to_run_file(prompt)
     if published := published_prompts([section]):
         [file] = prompt_files(published[0], settings.data_dir).values()
         options["prompt"] = str(file)

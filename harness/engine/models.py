@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from msgspec import UNSET
 
-from harness.backends import HttpBackend, OwnedServers, past_proxies
+from harness.backends import HttpBackend, OwnedServers, proxy_bypass
 from harness.calls.budget import reply_cost
 from harness.calls.keys import key_function
 from harness.calls.prompt_cache import SharedPrefixes
@@ -27,7 +27,7 @@ from harness.config.sections import (
 )
 from harness.config.settings import Settings, is_variable_set, mask_url_keys, read_secret
 from harness.datasets.folder import DataFolder
-from harness.datasets.rows import rows
+from harness.datasets.rows import read_rows
 from harness.engine.infrastructure import LaterTerms, call_layers, cluster
 from harness.engine.turns import answers_by_id
 from harness.errors import ConfigError, rename_model_keys
@@ -92,7 +92,7 @@ class Resources:
             if shard:
                 undivided = self.rate_limits(backend, endpoint, model)
         else:  # servers at a loopback address are those of one machine
-            host = platform.node() if past_proxies(endpoint) else ""
+            host = platform.node() if proxy_bypass(endpoint) else ""
             id_ = content_hash((backend, endpoint, model, host, *provider_keys))
         if id_ not in self._rate_limits:
             self._rate_limits[id_] = self._new_rate_limits(id_, undivided)
@@ -325,7 +325,7 @@ class ModelBuilder:
         """Return values that a backend may take in addition to its options, by name."""
         task = self.task
         return {
-            "read": lambda name: (row for _, row in rows(self._data.file(name))),
+            "read": lambda name: (row for _, row in read_rows(self._data.file(name))),
             "gold": answers_by_id(task, self.instances, task.reference if task else None),
             "wrong": answers_by_id(task, self.instances, task.wrong_answer if task else None),
             "concurrency": limits.concurrency,
@@ -345,7 +345,7 @@ class ModelBuilder:
         options = section.plugin_options(names)
         path = section.options.get("path")
         if path and isinstance(path, str):
-            options = {**options, "path": self._data.own(path)}
+            options = {**options, "path": self._data.next_to_run_file(path)}
         placement = section.placement
         if placement is None:
             backend: Backend = kind("backends").build(section.backend, options, **supplied)

@@ -7,8 +7,8 @@ from typing import Any
 
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.datasets.row_formats import plain
-from harness.datasets.rows import name_rows
+from harness.datasets.row_formats import to_json_types
+from harness.datasets.rows import set_display_name
 from harness.errors import ConfigError, StoreFailed, reraise_as
 from harness.store.files import make_folder, replace_atomically, write_atomically
 from harness.store.json_lines import encode
@@ -33,7 +33,7 @@ def write_rows(rows: Iterable[Mapping[str, Any]], where: str) -> str:
     for number, row in enumerate(rows, start=1):
         try:
             with reraise_as(ConfigError, f"task.rows, item {number}: "):
-                lines.append(encode(plain(dict(row))) + b"\n")
+                lines.append(encode(to_json_types(dict(row))) + b"\n")
         except (TypeError, ValueError, RecursionError) as error:
             problem = f"task.rows, item {number}: not a mapping that JSON can represent ({error})."
             remedy = "For a data frame: frame.to_dict('records') in pandas, to_dicts() in polars."
@@ -47,7 +47,7 @@ def write_rows(rows: Iterable[Mapping[str, Any]], where: str) -> str:
                 temporary.write_bytes(content)
     except OSError as error:
         raise StoreFailed(f"Cannot write {path}: {error.strerror}.", _REMEDY) from None
-    name_rows(path, f"{where}, task.rows" if where else "task.rows")
+    set_display_name(path, f"{where}, task.rows" if where else "task.rows")
     return str(path)
 
 

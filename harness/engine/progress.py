@@ -105,7 +105,7 @@ class Tally:
         first = passed[index.attempts.round == 1]
         self.first_judged = int((first >= 0).sum())
         self.first_passed = int((first == 1).sum())
-        latest = passed[index.last_round_rows()]
+        latest = passed[index.last_rounds()]
         self.judged = int((latest >= 0).sum())
         self.passed = int((latest == 1).sum())
 

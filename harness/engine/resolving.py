@@ -18,7 +18,7 @@ from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError, 
 from harness.plugin_interface import option_parameters
 from harness.plugin_loader import CODE_HASH_PREFIX, PYTHON_SUFFIX, kind
 from harness.ports import Task, decides_by_criteria, overrides_method
-from harness.scoring.checks import is_file
+from harness.scoring.checks import is_python_file
 from harness.store.run_folder import RunFolder, describe_change
 from harness.store.runs import find_run
 
@@ -40,7 +40,7 @@ def named_model(text: str) -> dict[str, Any]:
             problem = f"{text!r:.60} names an accuracy that is not from 0 to 1."
             raise ConfigError(problem, "Write one such as simulated/0.8.")
         return {"backend": where, "name": name, "accuracy": float(name)}
-    if where in PRESETS and PRESETS[where].responses_only(name):
+    if where in PRESETS and PRESETS[where].needs_responses_api(name):
         return {"backend": "openai_responses", "preset": where, "name": name}
     if where in backends and name:
         return {"backend": where, "name": name}
@@ -268,7 +268,7 @@ def row_fields(
 def _row_fields(folder: RunFolder, settings: Settings) -> dict[str, Mapping[str, object]]:
     run = folder.read_config()
     name = run.task.name
-    if is_file(name) or name not in kind("tasks").names():  # a run of another tool
+    if is_python_file(name) or name not in kind("tasks").names():  # a run of another tool
         return {}
     if not overrides_method(kind("tasks").load(name), Task.row_fields):
         return {}

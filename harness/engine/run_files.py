@@ -15,7 +15,7 @@ from harness.config.run_file import RunFile, flatten, is_below
 from harness.config.settings import Settings
 from harness.config.yaml_text import read_mapping
 from harness.datasets.folder import DataFolder
-from harness.datasets.rows import differing_rows, items
+from harness.datasets.rows import differing_row_numbers, item_numbers_text
 from harness.engine.judges import judge_fingerprint
 from harness.engine.own_rows import own_rows, write_rows
 from harness.engine.resolving import (
@@ -138,7 +138,7 @@ def _find_file(file: str) -> Path:
 
 def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Add the run file's folder, and look up plug-ins' Python files relative to it."""
-    _locate(tree, DataFolder(folder, folder).own)
+    _locate(tree, DataFolder(folder, folder).next_to_run_file)
     return {**tree, "folder": str(folder / str(tree.get("folder") or "."))}
 
 
@@ -485,7 +485,9 @@ def _refuse_other(
         rows = own_rows(run, settings)
         recorded = folder.path / ROWS
         if rows and recorded.exists() and rows.read_bytes() != recorded.read_bytes():
-            settings_changes.append(f"task.rows ({items(differing_rows(recorded, rows))})")
+            settings_changes.append(
+                f"task.rows ({item_numbers_text(differing_row_numbers(recorded, rows))})"
+            )
         input_changes = [
             describe_input_change(key, *values) for key, values in differences.inputs.items()
         ]

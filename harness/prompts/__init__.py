@@ -23,34 +23,40 @@ from harness.errors import ConfigError, DataInvalid, DataMissing, suggest_name
 from harness.records import Message
 
 if TYPE_CHECKING:
+    from jinja2 import UndefinedError
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-# The Jinja filters allowed. They call nothing and add no padding (``center`` could add GBs).
+# The allowed filters of Jinja. They call nothing and add no padding (``center`` could add GBs).
 FILTERS = frozenset(
     {"abs", "capitalize", "count", "d", "default", "dictsort", "first", "float", "int", "items"}
     | {"last", "length", "list", "lower", "map", "max", "min", "reject", "reverse", "select"}
     | {"sort", "string", "sum", "title", "trim", "truncate", "unique", "upper", "wordcount"}
 )
 
-LONGEST_TEMPLATE = 100_000
-LONGEST_PROMPT = 10_000_000  # maximum characters of a prompt, and of a ``replace`` or ``join``
-MOST_STEPS = 100_000  # maximum loop steps per prompt, over all of its loops
+MAX_TEMPLATE_CHARS = 100_000
+MAX_PROMPT_CHARS = 10_000_000  # of a prompt, and of the result of ``replace`` or ``join``
+MAX_LOOP_STEPS = 100_000  # per prompt, over all of its loops
 
 
 ROLES = ("system", "user", "assistant")
-_OTHER_ROLES = {"ai", "bot", "developer", "human", "model", "tool"}
+_FOREIGN_ROLES = {"ai", "bot", "developer", "human", "model", "tool"}
 _HEADER = re.compile(r"(?m)^== (system|user|assistant) ==\n")
-"""A line that begins a message (see `conversation`)."""
+"""Matches a line that begins a message (see `render_conversation`)."""
 
 
-class _TooLong(Exception):
-    """Raised if a prompt exceeds a limit."""
+class _LimitExceeded(Exception):
+    """A prompt exceeds a limit."""
 
 
 class Template:
     """A compiled prompt template.
 
-    ``name``, for example ``task.prompt``, is for error messages. ``names`` are the fields used.
+    Args:
+        text: The template.
+        name: What error messages call it, for example ``task.prompt``.
+
+    Attributes:
+        fields: The names of the fields that the template uses.
 
     Raises:
         ConfigError: If the text is not a valid template, or does more than templates may do.
@@ -64,19 +70,20 @@ class Template:
 
         self.text = text
         self.name = name
-        if len(text) > LONGEST_TEMPLATE:
-            raise ConfigError(f"{name} has more than {LONGEST_TEMPLATE:,} characters.")
+        if len(text) > MAX_TEMPLATE_CHARS:
+            raise ConfigError(f"{name} has more than {MAX_TEMPLATE_CHARS:,} characters.")
         self._first_header = _HEADER.search(text)
-        _refuse_near_headers(text, name, several=self._first_header is not None)
+        _check_near_headers(text, name, has_headers=self._first_header is not None)
         try:
             tree = _environment().parse(text)
-            _restrict(tree, name)
-            self.names = frozenset(meta.find_undeclared_variables(tree) - {_STEPS})
+            _check_constructs(tree, name)
+            _count_loop_steps(tree)
+            self.fields = frozenset(meta.find_undeclared_variables(tree) - {_STEP_COUNTER})
             self._template = _environment().from_string(tree)
         except TemplateError as error:
             line = getattr(error, "lineno", None)
-            place = f", line {line}" if line else ""
-            problem = f"{name}{place}: {str(error.message).rstrip('.')}."
+            location = f", line {line}" if line else ""
+            problem = f"{name}{location}: {str(error.message).rstrip('.')}."
             raise ConfigError(problem, "Fields are written {{ question }}.") from None
         except RecursionError:
             raise ConfigError(f"{name} is nested too deeply.") from None
@@ -89,15 +96,15 @@ class Template:
         """The SHA-256 of the template's text, as hexadecimal digits."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
-    def refuse_unknown(self, fields: Collection[str]) -> None:
-        """Raise ConfigError if the template uses a field that is not in ``fields``."""
-        for name in sorted(self.names - set(fields)):
+    def check_fields(self, fields: Collection[str]) -> None:
+        """Raise ConfigError if the template uses a field that is not one of ``fields``."""
+        for name in sorted(self.fields - set(fields)):
             problem = f"{self.name}: there is no field {name!r} here."
             raise ConfigError(problem, suggest_name(name, fields))
 
-    def refuse_single_braces(self, fields: Collection[str]) -> None:
+    def check_single_braces(self, fields: Collection[str]) -> None:
         """Raise DataInvalid if no field is used, but ``{NAME}`` names one of ``fields``."""
-        if self.names:
+        if self.fields:
             return
         for name in re.findall(r"\{(\w+)\}", self.text):
             if name in fields:
@@ -110,53 +117,69 @@ class Template:
         """Return the prompt for a row.
 
         Raises:
-            ConfigError: If a line of the template begins a message (see `conversation`).
+            ConfigError: If a line of the template begins a message (see `render_conversation`).
             DataInvalid: If a field is missing or unsuitable, or if the prompt is too long.
         """
         from jinja2 import TemplateError, UndefinedError
 
         if self._first_header:
-            line = self.text.count("\n", 0, self._first_header.start()) + 1
-            raise ConfigError(
-                f"{self.name}, line {line}: {self._first_header[0].strip()!r} would be sent as "
-                "text, because this prompt is a single message.",
-                "Remove the line. A system message belongs into its own key (such as task.system), "
-                "if there is one.",
-            )
-        pieces: list[str] = []
-        length = 0
+            raise self._header_error(self._first_header)
         try:
-            for piece in self._template.generate({**row, _STEPS: [0]}):
-                pieces.append(piece)
-                length += len(piece)
-                if length > LONGEST_PROMPT:
-                    raise _TooLong(f"a prompt of more than {LONGEST_PROMPT:,} characters")
+            return self._generate(row)
         except UndefinedError as error:
-            for field in sorted(self.names - row.keys()):
-                if repr(field) in str(error):
-                    problem = f"{self.name} needs the field {field!r}, which the row does not have."
-                    raise DataInvalid(problem, suggest_name(field, map(str, row))) from None
-            raise DataInvalid(f"{self.name}: {error.message}.") from None
-        except (_TooLong, TemplateError, RecursionError) as error:
+            raise self._undefined_error(error, row) from None
+        except (_LimitExceeded, TemplateError, RecursionError) as error:
             problem = str(error).rstrip(".") or type(error).__name__
             raise DataInvalid(f"{self.name}: {problem}.") from None
         except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
             raise DataInvalid(f"{self.name}: a value does not fit ({error}).") from None
+
+    def _generate(self, row: Mapping[str, Any]) -> str:
+        pieces: list[str] = []
+        length = 0
+        for piece in self._template.generate({**row, _STEP_COUNTER: [0]}):
+            pieces.append(piece)
+            length += len(piece)
+            if length > MAX_PROMPT_CHARS:
+                raise _LimitExceeded(f"a prompt of more than {MAX_PROMPT_CHARS:,} characters")
         return "".join(pieces)
 
+    def _header_error(self, header: re.Match[str]) -> ConfigError:
+        line = self.text.count("\n", 0, header.start()) + 1
+        return ConfigError(
+            f"{self.name}, line {line}: {header[0].strip()!r} would be sent as text, because this "
+            "prompt is a single message.",
+            "Remove the line. A system message belongs into its own key (such as task.system), if "
+            "there is one.",
+        )
 
-def _refuse_near_headers(text: str, name: str, *, several: bool) -> None:
-    """Raise ConfigError if a line is almost the beginning of a message, such as `=== User ===`.
+    def _undefined_error(self, error: UndefinedError, row: Mapping[str, Any]) -> DataInvalid:
+        for field in sorted(self.fields - row.keys()):
+            if repr(field) in str(error):
+                problem = f"{self.name} needs the field {field!r}, which the row does not have."
+                return DataInvalid(problem, suggest_name(field, map(str, row)))
+        return DataInvalid(f"{self.name}: {error.message}.")
 
-    ``several`` says whether other lines begin messages. Names of other roles are then refused too.
+
+def _check_near_headers(text: str, name: str, *, has_headers: bool) -> None:
+    """Check that no line looks like the beginning of a message, such as `=== User ===`.
+
+    Args:
+        text: The text of the template.
+        name: What error messages call it.
+        has_headers: Whether other lines begin messages. Names of foreign roles are then refused
+            too.
+
+    Raises:
+        ConfigError: If a line does, or if there is no text below the last header.
     """
     for number, line in enumerate(text.split("\n"), start=1):
-        near = re.fullmatch(r"=+(\w+)=*:?", "".join(line.split()))
-        if near is None or line.count("=") < 2:
+        near_header = re.fullmatch(r"=+(\w+)=*:?", "".join(line.split()))
+        if near_header is None or line.count("=") < 2:
             continue
-        word = near[1].lower()
+        word = near_header[1].lower()
         roles = get_close_matches(word, ROLES, n=1, cutoff=0.8)
-        if not roles and not (several and word in _OTHER_ROLES):
+        if not roles and not (has_headers and word in _FOREIGN_ROLES):
             continue
         headers = " or ".join(f"'== {role} =='" for role in roles or ROLES)
         if not _HEADER.fullmatch(f"{line}\n"):
@@ -169,11 +192,12 @@ def _refuse_near_headers(text: str, name: str, *, several: bool) -> None:
             raise ConfigError(f"{name}, line {number}: the message has no text.", "Add it below.")
 
 
-_STEPS = "harness_loop_steps"  # name of the counter of loop steps in a template's context
+_STEP_COUNTER = "harness_loop_steps"  # name of the counter of loop steps in a template's context
+_STEP_FILTER = "counted"  # name of the filter that counts them
 
 
-def _restrict(tree: Any, where: str) -> None:
-    """Make loops count their steps, and refuse constructs that templates may not use."""
+def _check_constructs(tree: Any, name: str) -> None:
+    """Raise ConfigError if a template has a construct that templates may not use."""
     from jinja2 import nodes
 
     refused = {
@@ -184,50 +208,60 @@ def _restrict(tree: Any, where: str) -> None:
         "blocks": (nodes.Block,),
         "assignments": (nodes.Assign, nodes.AssignBlock, nodes.With),
     }
-    for what, kinds in refused.items():
+    for construct, kinds in refused.items():
         for node in tree.find_all(kinds):
-            raise ConfigError(f"{where}, line {node.lineno}: a prompt template cannot have {what}.")
+            problem = f"{name}, line {node.lineno}: a prompt template cannot have {construct}."
+            raise ConfigError(problem)
     for node in tree.find_all(nodes.Filter):
         if node.name not in _environment().filters:
-            remedy = suggest_name(str(node.name), {*FILTERS, *_OWN})
-            raise ConfigError(f"{where}, line {node.lineno}: no filter {node.name!r:.40}.", remedy)
+            remedy = suggest_name(str(node.name), {*FILTERS, *_OWN_FILTERS})
+            raise ConfigError(f"{name}, line {node.lineno}: no filter {node.name!r:.40}.", remedy)
     for node in tree.find_all(nodes.For):
         if node.recursive:
-            raise ConfigError(f"{where}, line {node.lineno}: a loop cannot be recursive.")
-        counter = nodes.Name(_STEPS, "load", lineno=node.lineno)
+            raise ConfigError(f"{name}, line {node.lineno}: a loop cannot be recursive.")
+
+
+def _count_loop_steps(tree: Any) -> None:
+    """Make the loops of a template count their steps."""
+    from jinja2 import nodes
+
+    for node in tree.find_all(nodes.For):
+        counter = nodes.Name(_STEP_COUNTER, "load", lineno=node.lineno)
         options: tuple[Any, ...] = [counter], [], None, None
-        node.iter = nodes.Filter(node.iter, "counted", *options, lineno=node.lineno)
+        node.iter = nodes.Filter(node.iter, _STEP_FILTER, *options, lineno=node.lineno)
 
 
-def _counted(values: Iterable[Any], steps: list[int]) -> list[Any]:
-    items = list(islice(values, MOST_STEPS - steps[0] + 1))
+def _take_steps(values: Iterable[Any], steps: list[int]) -> list[Any]:
+    """Return the items of a loop, and add their number to the template's only counter."""
+    items = list(islice(values, MAX_LOOP_STEPS - steps[0] + 1))
     steps[0] += len(items) + 1  # an empty loop within another is a step too
-    if steps[0] > MOST_STEPS:
-        raise _TooLong(f"more than {MOST_STEPS:,} steps of loops")
+    if steps[0] > MAX_LOOP_STEPS:
+        raise _LimitExceeded(f"more than {MAX_LOOP_STEPS:,} steps of loops")
     return items
 
 
-def _bounded(length: int) -> None:
-    if length > LONGEST_PROMPT:
-        raise _TooLong(f"a text of more than {LONGEST_PROMPT:,} characters")
+def _check_length(length: int) -> None:
+    if length > MAX_PROMPT_CHARS:
+        raise _LimitExceeded(f"a text of more than {MAX_PROMPT_CHARS:,} characters")
 
 
 def _replace(text: str, old: str, new: str) -> str:
     text = str(text)
     old = str(old)
     new = str(new)
-    _bounded(len(text) + text.count(old) * len(new))
+    _check_length(len(text) + text.count(old) * len(new))
     return text.replace(old, new)
 
 
 def _join(values: Iterable[Any], between: str = "") -> str:
-    parts = [str(value) for value in values]
-    _bounded(sum(map(len, parts)) + len(parts) * len(str(between)))
-    return str(between).join(parts)
+    texts = [str(value) for value in values]
+    separator = str(between)
+    _check_length(sum(map(len, texts)) + len(texts) * len(separator))
+    return separator.join(texts)
 
 
-# Bounded replacements for Jinja filters, and our own.
-_OWN: Mapping[str, Callable[..., Any]] = {
+# Filters of ours, some of which replace filters of Jinja, with bounded results.
+_OWN_FILTERS: Mapping[str, Callable[..., Any]] = {
     "replace": _replace,
     "join": _join,
     "tojson": functools.partial(json.dumps, ensure_ascii=False),  # no HTML escapes
@@ -238,7 +272,8 @@ _OWN: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def _data_only(value: Any) -> Any:
+def _require_data(value: Any) -> Any:
+    """Return a value that a template prints, if it can be data."""
     from jinja2 import Undefined
 
     if isinstance(value, str | int | float | list | tuple | dict | Undefined):
@@ -266,50 +301,48 @@ def _environment() -> ImmutableSandboxedEnvironment:
                 return super().getattr(obj, attribute)
             return self.getitem(obj, attribute)
 
-    environment = Environment(undefined=StrictUndefined, finalize=_data_only, cache_size=0)
+    environment = Environment(undefined=StrictUndefined, finalize=_require_data, cache_size=0)
     environment.globals.clear()
     allowed = {name: environment.filters[name] for name in FILTERS}
-    environment.filters = {**allowed, **_OWN, "counted": _counted}
+    environment.filters = {**allowed, **_OWN_FILTERS, _STEP_FILTER: _take_steps}
     return environment
 
 
-ENDING = ".jinja"
-# Where built-in prompts are, in an installed package and in the source tree.
-FOLDERS = (Path(__file__).with_name("texts"), Path(__file__).parents[2] / "prompts")
+SUFFIX = ".jinja"
+# Folders of built-in prompts, in an installed package and in the source tree.
+BUILTIN_FOLDERS = (Path(__file__).with_name("texts"), Path(__file__).parents[2] / "prompts")
 
 
-def is_path(prompt: str) -> bool:
-    """Return whether a prompt is named by its file's path: built-in prompts of judges are not."""
-    return "/" in prompt or prompt.endswith(ENDING)
+def is_prompt_path(prompt: str) -> bool:
+    """Return whether a judge's prompt is the path of a file, rather than the name of a built-in."""
+    return "/" in prompt or prompt.endswith(SUFFIX)
 
 
-def named(folder: str = "") -> list[str]:
-    """Return the sorted names of all built-in prompts, or of those in one folder."""
+def prompt_names(folder: str = "") -> list[str]:
+    """Return the sorted names of the built-in prompts in one folder, or in all if it is ""."""
     names = {
         path.relative_to(root).with_suffix("").as_posix()
-        for root in FOLDERS
-        for path in root.glob(f"{folder or '**'}/*{ENDING}")
+        for root in BUILTIN_FOLDERS
+        for path in root.glob(f"{folder or '**'}/*{SUFFIX}")
     }
     return sorted(names)
 
 
-def read(name: str) -> Template:
-    """Return the template of a built-in prompt.
-
-    Rendering the template omits the newline at the end of its file.
+def read_builtin(name: str) -> Template:
+    """Return the template of a built-in prompt, which omits the newline at the end of its file.
 
     Raises:
         DataMissing: If there is no such prompt.
     """
-    for root in FOLDERS:
-        path = root / f"{name}{ENDING}"
+    for root in BUILTIN_FOLDERS:
+        path = root / f"{name}{SUFFIX}"
         if path.is_file():
-            return Template(_text(path), f"prompts/{name}{ENDING}")
-    raise DataMissing(f"There is no prompt {name!r}.", suggest_name(name, named()))
+            return Template(_read_text(path), f"prompts/{name}{SUFFIX}")
+    raise DataMissing(f"There is no prompt {name!r}.", suggest_name(name, prompt_names()))
 
 
-def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, ...]:
-    """Return the messages that a template gives for a row.
+def render_conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, ...]:
+    """Render a template of several messages for a row.
 
     In the template, each message begins with the line ``== system ==``, ``== user ==`` or
     ``== assistant ==``. Without such lines, a template is one user message. Lines in the values of
@@ -324,26 +357,30 @@ def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, .
     if turns and Template(first, template.name).render(row).strip():
         problem = f"{template.name}: there is text before the first line '== {turns[0]} =='."
         raise ConfigError(problem, "Remove it, or begin it with a line such as '== system =='.")
-    parts: list[Any] = turns or ["user", first]
-    pairs = zip(parts[::2], parts[1::2], strict=True)
-    return tuple(Message(role, Template(text, template.name).render(row)) for role, text in pairs)
+    sections: list[Any] = turns or ["user", first]  # roles and texts in turn
+    messages = []
+    for role, text in zip(sections[::2], sections[1::2], strict=True):
+        messages.append(Message(role, Template(text, template.name).render(row)))
+    return tuple(messages)
 
 
 def read_file(path: Path, option: str) -> Template:
     """Return the template in a user's file.
 
-    ``option`` is the key in the run file that names the file, for error messages.
+    Args:
+        path: The file.
+        option: The key in the run file that names the file, for error messages.
 
     Raises:
         ConfigError: If the file cannot be read, or is not a valid template.
     """
-    return Template(_text(path), option)
+    return Template(_read_text(path), option)
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            text = file.read(LONGEST_TEMPLATE + 2)
+            text = file.read(MAX_TEMPLATE_CHARS + 2)
     except (OSError, UnicodeDecodeError) as error:
         problem = getattr(error, "strerror", None) or "it is not UTF-8"
         message = f"The prompt {path} cannot be read: {problem}."

@@ -249,7 +249,7 @@ class JsonSchemaChecker(Checker):
     @cached_property
     def misspelt(self) -> str:
         """A sentence on the first keyword that is probably misspelt, or ""."""
-        for keyword, meant in schemas.misspelt(self.schema).items():
+        for keyword, meant in schemas.misspelt_keywords(self.schema).items():
             return (
                 f"{keyword!r:.60} is no keyword of JSON Schema, so it has no effect; {meant!r} is."
             )

@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from harness.errors import ConfigError, Unparseable, reraise_as, suggest_name
 from harness.ports import LOGPROBS, Judge, Task, overrides_method
-from harness.prompts import Template, is_path, named, read, read_file
+from harness.prompts import Template, is_prompt_path, prompt_names, read_builtin, read_file
 from harness.records import (
     Criterion,
     Decoding,
@@ -78,10 +78,10 @@ class JudgePrompt:
         *,
         show_prompt: bool = False,
     ) -> None:
-        builtin = {name.partition("/")[2] for name in named("judges")}
+        builtin = {name.partition("/")[2] for name in prompt_names("judges")}
         if prompt in builtin:
-            self._prompt: Template = read(f"judges/{prompt}")
-        elif is_path(prompt):
+            self._prompt: Template = read_builtin(f"judges/{prompt}")
+        elif is_prompt_path(prompt):
             self._prompt = read_file(Path(prompt), f"prompt ({prompt})")
         else:
             problem = f"there is no judge prompt named {prompt!r}. A file path needs a slash."
@@ -93,8 +93,8 @@ class JudgePrompt:
         elif show_prompt:
             self._asked = lambda instance: task.messages(instance, ())[-1].content
         available = {*fields, *judged, "asked"}
-        self._prompt.refuse_unknown(available)
-        for missing in sorted(set(judged) - self._prompt.names):
+        self._prompt.check_fields(available)
+        for missing in sorted(set(judged) - self._prompt.fields):
             problem = f"{self._prompt.name} has no {{{{ {missing} }}}}, so the judge would not see"
             raise ConfigError(f"{problem} the answer.", "Add it.")
         if self._asked is None:
@@ -192,7 +192,7 @@ class PublishedJudge(Judge):
     @cached_property
     def prompts(self) -> Mapping[str, Template]:
         """The prompt templates by name, without the folder."""
-        return {name.partition("/")[2]: read(name) for name in named(self.folder)}
+        return {name.partition("/")[2]: read_builtin(name) for name in prompt_names(self.folder)}
 
     @override
     def fingerprint(self) -> Mapping[str, str]:

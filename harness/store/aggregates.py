@@ -37,9 +37,9 @@ class _Score(msgspec.Struct):
 
 
 def write_aggregates(attempts: Path, task: Task[object]) -> None:
-    """Compute a task's metrics from an attempts file, and save them beside it.
+    """Compute a task's metrics from all answers in an attempts file, and save them next to it.
 
-    The answers of round 1 count, and in conversations the answers to all turns. Nothing is written
+    The answers of round 1 count, or in conversations the answers to all turns. Nothing is written
     if the task has no such metrics.
     """
     if not overrides_method(task, Task.aggregate_answers):
@@ -47,10 +47,10 @@ def write_aggregates(attempts: Path, task: Task[object]) -> None:
     from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
 
     index = AttemptIndex(attempts, judges=False)
-    order = index.ordered_rows()
+    rows = index.ordered_rows()
     if index.attempts.turns is None:
-        order = order[index.attempts.round[order] == 1]
-    results = task.aggregate_answers(_iter_answers(index.read(_AnswerLine, order)))
+        rows = rows[index.attempts.round[rows] == 1]
+    results = task.aggregate_answers(_iter_answers(index.read(_AnswerLine, rows)))
     saved = {"attempts_bytes": attempts.stat().st_size, "results": results}
     content = msgspec.json.format(msgspec.json.encode(saved), indent=2)
     write_atomically(attempts.with_name(AGGREGATES), content + b"\n")
@@ -59,7 +59,10 @@ def write_aggregates(attempts: Path, task: Task[object]) -> None:
 def _iter_answers(lines: Iterator[_AnswerLine]) -> Iterator[GivenAnswer]:
     for line in lines:
         if line.text is not None and (line.round == 1 or line.turns):
-            scores = {n: float(s.value) for n, s in line.scores.items() if s.value is not None}
+            scores = {}
+            for name, score in line.scores.items():
+                if score.value is not None:
+                    scores[name] = float(score.value)
             yield GivenAnswer(line.instance, line.sample, line.text, line.round, scores)
 
 

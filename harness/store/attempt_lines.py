@@ -1,17 +1,17 @@
-"""Reads the lines of `attempts.jsonl`, which may still grow, and finds those that count."""
+"""Reads the lines of `attempts.jsonl`, which may still grow, and selects those that count."""
 
 from __future__ import annotations
 
 import contextlib
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import groupby, starmap
 from math import nan
-from operator import itemgetter
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -39,8 +39,8 @@ from harness.store.json_lines import (
 from harness.store.judgement_index import judgement_key
 from harness.workers import Workers, available_cores
 
-MIN_PARALLEL_BYTES = 1 << 26  # above this many bytes of new lines (a second's work), all cores read
-CHUNK_BYTES = 1 << 23  # bytes that a process reads at a time
+MIN_PARALLEL_BYTES = 1 << 26  # of new lines (a second's work): from here on, all cores read
+CHUNK_BYTES = 1 << 23  # that a process reads at a time
 
 ATTEMPT = LineKind("an attempt", "Remove the line and run again: its attempt is then repeated.")
 
@@ -58,7 +58,7 @@ class _CallLine(_JudgedLine, kw_only=True, gc=False):
 
 
 CALL_COLUMNS = ("ended_at", "latency_s", "cost_usd", "tokens")
-"""Columns on calls. For a cached reply or if unknown, latency is NaN; cost and tokens are 0."""
+"""Columns on calls. If cached or unknown, latency is NaN, and cost and tokens are 0."""
 
 _COMMON_FORMATS = {"offset": "q", "turns": "h", "neutral": "b", "redraw": "h"}
 _KINDS: Mapping[str, tuple[type[TableLine], dict[str, str]]] = {
@@ -77,83 +77,96 @@ _KINDS: Mapping[str, tuple[type[TableLine], dict[str, str]]] = {
 class CountedAttempts:
     """The n attempts of a file that count, sorted by instance, sample and round."""
 
-    table: AttemptTable  # with the rules' scores
-    draws: Ints  # see `AttemptIndex.draws`
-    columns: Mapping[str, NDArray[Any]]  # "offset", and what else their lines hold
+    table: AttemptTable  # with the scores of the rules
+    draws: Ints  # (n,) number of the first draw of each answer that the file lacks
+    columns: Mapping[str, NDArray[Any]]  # "offset" of their lines, and the columns of their kind
 
 
 class AttemptLines:
     """The lines of an attempts file, which may grow, in the form that `AttemptIndex` needs.
 
-    ``kind`` selects the data to read: "" (outcomes and the rules' scores), "judged" (also the data
-    that links lines to judgements) or "followed" (also `CALL_COLUMNS`).
+    Args:
+        path: The file, which need not exist.
+        kind: The data to read: "" (outcomes and the rules' scores), "judged" (also the keys of
+            judgements) or "followed" (also `CALL_COLUMNS`).
     """
 
     def __init__(self, path: Path, kind: Literal["", "judged", "followed"]) -> None:
         self.path = path
         self._kind = kind
-        self.size = self.n_lines = 0  # bytes and lines that were read
+        self.size = 0  # bytes that were read
+        self.n_lines = 0  # that were read
         self.builder = TableBuilder()
         self.rows = NumericRows(**_KINDS[kind][1])
         self._counted: CountedAttempts | None = None
 
     @property
     def has_judgement_keys(self) -> bool:
-        """Whether the data that links lines to judgements is read."""
+        """Whether the keys that link lines to judgements are read."""
         return self._kind != ""
 
-    def read_more(self, limit: int | None = None) -> bool:
-        """Read new lines: all of them, or about ``limit`` bytes. Return whether there were any."""
+    def read_more(self, max_bytes: int | None = None) -> bool:
+        """Read all new lines, or about ``max_bytes`` bytes of them.
+
+        Returns:
+            Whether there were new lines.
+
+        Raises:
+            DataInvalid: If a line is damaged.
+        """
         size_before = self.size
-        if limit is None:
+        if max_bytes is None:
             with convert_read_errors(self.path):
-                size = self.path.stat().st_size if self.path.exists() else 0
-            if size - size_before > MIN_PARALLEL_BYTES:
-                self._read_in_processes(size)
-        start = self.size
-        last = None  # the offset of the last line
-        seals = LineSeals(self.path.parent)
-        for number, offset, line in decode_lines(
-            self.path, _KINDS[self._kind][0], ATTEMPT, start, self.n_lines, check=seals.check
-        ):
-            if limit is not None and offset - start > limit:
-                self.size = offset
-                break
-            try:
-                self.builder.add(line)
-                self.rows.append(offset, *_further_columns(line))
-            except (
-                *DECODE_ERRORS,
-                OverflowError,
-                struct.error,
-            ) as error:  # unreadable, or too large
-                raise ATTEMPT.line_error(self.path, number, error) from None
-            self.n_lines = number
-            last = offset
-        else:
-            if last is not None:
-                with convert_read_errors(self.path), open_regular_file(self.path) as file:
-                    file.seek(last)
-                    self.size = last + len(file.readline())
+                file_size = self.path.stat().st_size if self.path.exists() else 0
+            if file_size - size_before > MIN_PARALLEL_BYTES:
+                self._read_in_processes(file_size)
+        self._read_in_order(max_bytes)
         if self.size == size_before:
             return False
         self._counted = None
         return True
 
-    def _read_in_processes(self, size: int) -> None:
-        """Read the lines of a large file on all cores, up to a part with a damaged line."""
-        work = partial(_read_chunk, self.path, self._kind)
+    def _read_in_order(self, max_bytes: int | None) -> None:
+        start = self.size
+        last_offset = None
+        seals = LineSeals(self.path.parent)
+        for number, offset, line in decode_lines(
+            self.path, _KINDS[self._kind][0], ATTEMPT, start, self.n_lines, check=seals.check
+        ):
+            if max_bytes is not None and offset - start > max_bytes:
+                self.size = offset
+                return
+            try:
+                self.builder.add(line)
+                self.rows.append(offset, *_column_values(line))
+            except (*DECODE_ERRORS, OverflowError, struct.error) as error:
+                raise ATTEMPT.line_error(self.path, number, error) from None
+            self.n_lines = number
+            last_offset = offset
+        if last_offset is not None:
+            with convert_read_errors(self.path), open_regular_file(self.path) as file:
+                file.seek(last_offset)
+                self.size = last_offset + len(file.readline())
+
+    def _read_in_processes(self, end: int) -> None:
+        """Read the lines before the byte offset ``end`` on all cores.
+
+        Stops before the first chunk that has a damaged line or too many score names.
+        """
+        read_chunk = partial(_read_chunk, self.path, self._kind)
         with Workers(available_cores()) as workers:
-            for part in workers.map_in_order(work, _chunks(self.path, self.size, size)):
-                if part is None:
+            for chunk in workers.map_in_order(
+                read_chunk, _chunk_offsets(self.path, self.size, end)
+            ):
+                if chunk is None:
                     return
                 try:
-                    self.builder.extend(part.builder)
+                    self.builder.extend(chunk.builder)
                 except OverflowError:
                     return
-                self.rows.extend({name: part.rows.column(name) for name in part.rows.formats})
-                self.n_lines += part.n_lines
-                self.size = part.size
+                self.rows.extend({name: chunk.rows.column(name) for name in chunk.rows.formats})
+                self.n_lines += chunk.n_lines
+                self.size = chunk.size
 
     def counted_attempts(self) -> CountedAttempts:
         """Return the attempts that count among the lines read so far."""
@@ -167,26 +180,27 @@ def read_counted(path: Path, kind: Literal["", "judged"]) -> CountedAttempts:
     lines = AttemptLines(path, kind)
     lines.read_more()
     rows = lines.rows
-    sorted_lines = lines.builder.build()
+    table, line_numbers = lines.builder.build()
     del lines  # to free memory
-    return _count_attempts(path, *sorted_lines, rows)
+    return _count_attempts(path, table, line_numbers, rows)
 
 
 def _count_attempts(
-    path: Path, table: AttemptTable, line_of: Ints, rows: NumericRows
+    path: Path, table: AttemptTable, line_numbers: Ints, rows: NumericRows
 ) -> CountedAttempts:
-    counting, draws = _select_latest(table, line_of, rows.column("redraw")[line_of])
-    if dropped := _rows_after_lost_answers(path, table, counting, line_of, rows.column("offset")):
-        retained = ~np.isin(np.flatnonzero(counting), dropped)
-        counting[dropped] = False
-        draws = draws[retained]
-    lines = line_of[counting]
+    """Select the attempts that count. ``line_numbers`` has the row in ``rows`` of each attempt."""
+    counts, draws = _select_latest(table, line_numbers, rows.column("redraw")[line_numbers])
+    offsets = rows.column("offset")[line_numbers]
+    if dropped := _rows_after_lost_answers(path, table, counts, line_numbers, offsets):
+        draws = draws[~np.isin(np.flatnonzero(counts), dropped)]
+        counts[dropped] = False
+    lines = line_numbers[counts]
     columns = {name: rows.column(name)[lines] for name in rows.formats}
-    return CountedAttempts(table.take(counting), draws, columns)
+    return CountedAttempts(table.take(counts), draws, columns)
 
 
-def _chunks(path: Path, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the two byte offsets of each part of the lines from ``start`` to ``end``."""
+def _chunk_offsets(path: Path, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the byte offsets of the start and end of each chunk of lines."""
     with convert_read_errors(path), open_regular_file(path) as file:
         while start < end:
             file.seek(start + CHUNK_BYTES)
@@ -196,19 +210,20 @@ def _chunks(path: Path, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _read_chunk(
-    path: Path, kind: Literal["", "judged", "followed"], part: tuple[int, int]
+    path: Path, kind: Literal["", "judged", "followed"], offsets: tuple[int, int]
 ) -> AttemptLines | None:
     """Read the lines between two byte offsets, or return None if a line is damaged."""
-    start, end = part
+    start, end = offsets
     lines = AttemptLines(path, kind)
     lines.size = start
     with contextlib.suppress(DataInvalid):
-        lines.read_more(end - start - 1)  # a line at ``end`` belongs to the next part
+        lines.read_more(end - start - 1)  # a line at ``end`` belongs to the next chunk
         return lines
     return None
 
 
-def _further_columns(line: TableLine) -> Iterator[float]:
+def _column_values(line: TableLine) -> Iterator[float]:
+    """Yield a line's values for the columns of its kind after ``offset``."""
     yield line.turns
     yield line.passed is None and all(score.value is not None for score in line.scores.values())
     yield line.request.redraw
@@ -238,83 +253,106 @@ class _ConversationLine(msgspec.Struct, gc=False):
 
 
 def _rows_after_lost_answers(
-    path: Path, table: AttemptTable, counting: Bools, line_of: Ints, offset: Ints
+    path: Path, table: AttemptTable, counts: Bools, line_numbers: Ints, offsets: Ints
 ) -> list[int]:
-    """Return the rows of rounds after another answer than the recorded one, which was lost.
+    """Return the rows of rounds that followed an answer which was lost, and differs from the new.
 
-    A round that precedes the round before it in the file followed an answer that was lost. What has
-    repeated it may have restored it, from the cache, or be a new answer.
+    If a round precedes the previous round in the file, the answer that it followed was lost. What
+    has replaced that answer may be the same answer, from the cache, or a new one.
+
+    Args:
+        path: The attempts file.
+        table: All attempts, sorted by instance, sample and round.
+        counts: Mask of the rows that count so far.
+        line_numbers: Line number of each row.
+        offsets: Byte offset of each row's line.
     """
-    rows = np.flatnonzero(counting)
+    rows = np.flatnonzero(counts)
     sample = np.cumsum(table.sample_starts())[rows]
-    number = line_of[rows]
-    late = (np.diff(sample) == 0) & (np.diff(number) < 0)
+    is_out_of_order = (np.diff(sample) == 0) & (np.diff(line_numbers[rows]) < 0)
     dropped: list[int] = []
     decode = msgspec.json.Decoder(_ConversationLine).decode
-    for name in np.unique(sample[1:][late]).tolist():
-        first, end = np.searchsorted(sample, [name, name + 1]).tolist()
-        of_sample = rows[first:end]
-        lines = decode_lines_at(path, offset[line_of[of_sample]].tolist(), decode, ATTEMPT)
-        prompt = ""  # the hash of the next round's messages; empty: it is unknown
+    for sample_number in np.unique(sample[1:][is_out_of_order]).tolist():
+        first, end = np.searchsorted(sample, [sample_number, sample_number + 1]).tolist()
+        sample_rows = rows[first:end]
+        lines = decode_lines_at(path, offsets[sample_rows].tolist(), decode, ATTEMPT)
+        expected_hash = ""  # of the next round's messages; "": unknown
         messages: tuple[Message, ...] = ()
-        for place, line in enumerate(lines):
-            if place and prompt != line.request.messages_hash and late[first + place - 1]:
-                dropped += of_sample[place:].tolist()
+        for index, line in enumerate(lines):
+            is_other = index > 0 and expected_hash != line.request.messages_hash
+            if is_other and is_out_of_order[first + index - 1]:
+                dropped += sample_rows[index:].tolist()
                 break
             messages = line.request.messages or messages
-            prompt = ""
+            expected_hash = ""
             if line.feedback is not None and messages:
                 answer = line.text or ""
                 state = line.reasoning_state or None
                 messages = extend_conversation(messages, answer, line.feedback, state)
-                prompt = messages_hash(messages)
+                expected_hash = messages_hash(messages)
     return dropped
 
 
-def _select_latest(table: AttemptTable, number: Ints, redraw: Ints) -> tuple[Bools, Ints]:
-    """Return a mask of the rows that count, and a number for each of them.
+class _Version(NamedTuple):
+    """A line of a round that was answered repeatedly."""
 
-    The number is that of the first draw of the round's answer that the file lacks, since the
-    conversation last changed. ``table`` is sorted by instance, sample and round. ``number`` has the
-    line number of each row, ``redraw`` how many answers were drawn before.
+    redraw: int  # how many answers were drawn before
+    line: int  # number in the file
+    sample: int
+    round: int
+    has_reply: bool
+    row: int
+
+
+def _select_latest(table: AttemptTable, line_numbers: Ints, redraw: Ints) -> tuple[Bools, Ints]:
+    """Select the line that counts of each round.
+
+    Args:
+        table: The lines, sorted by instance, sample and round.
+        line_numbers: (n,) number of each line in the file.
+        redraw: (n,) how many answers to the round were drawn before each line.
+
+    Returns:
+        An (n,) mask of the lines that count and, for each of these, the number of the first draw of
+        an answer that the file lacks since the conversation last changed.
     """
-    replied = table.has_reply
-    counting = np.ones(len(table), np.bool_)
-    draws = replied.astype(np.int32)
+    has_reply = table.has_reply
+    counts = np.ones(len(table), np.bool_)
+    draws = has_reply.astype(np.int32)
     sample = np.cumsum(table.sample_starts(), dtype=np.int32)
-    repeated = (np.diff(sample) == 0) & (np.diff(table.round) == 0)
-    rewritten = np.union1d(sample[1:][repeated], sample[redraw > 0])
+    is_repeated = (np.diff(sample) == 0) & (np.diff(table.round) == 0)
+    rewritten = np.union1d(sample[1:][is_repeated], sample[redraw > 0])
     if not len(rewritten):
-        return counting, draws
+        return counts, draws
     # Few samples have a rewritten round; the rest of this function deals only with these.
     rows = np.flatnonzero(np.isin(sample, rewritten))
-    columns = (column[rows].tolist() for column in (redraw, number, sample, table.round, replied))
-    lines = zip(*columns, rows.tolist(), strict=True)
-    current = -1  # the sample
-    latest = -1  # the latest rewrite in its rounds so far
-    for (sample_number, _), group in groupby(lines, key=itemgetter(2, 3)):
-        if sample_number != current:
-            current = sample_number
-            latest = -1
+    columns = (redraw, line_numbers, sample, table.round, has_reply)
+    values = zip(*(column[rows].tolist() for column in columns), rows.tolist(), strict=True)
+    current_sample = -1
+    last_rewrite = -1  # line number of the last rewrite in the sample's rounds so far
+    for (sample_number, _), group in groupby(
+        starmap(_Version, values), attrgetter("sample", "round")
+    ):
+        if sample_number != current_sample:
+            current_sample = sample_number
+            last_rewrite = -1
         versions = list(group)
-        present = []
-        drawn = set()
-        for version in versions:
-            draw, line, *_, has_reply, row = version
-            counting[row] = False
-            if line >= latest:
-                present.append(version)
-                if has_reply:
-                    drawn.add(draw)
+        counts[[version.row for version in versions]] = False
+        present = [version for version in versions if version.line >= last_rewrite]
         if not present:
             continue
         # An answer that was lost and restored follows those that have replaced it.
-        draw, line, *_, row = max(present)
-        counting[row] = True
-        first_lost = 0
-        while first_lost in drawn:
-            first_lost += 1
-        draws[row] = first_lost
-        if draw or len(versions) > 1:
-            latest = line
-    return counting, draws[counting]
+        latest = max(present)
+        counts[latest.row] = True
+        draws[latest.row] = _first_lost_draw(present)
+        if latest.redraw or len(versions) > 1:
+            last_rewrite = latest.line
+    return counts, draws[counts]
+
+
+def _first_lost_draw(versions: Iterable[_Version]) -> int:
+    drawn = {version.redraw for version in versions if version.has_reply}
+    draw = 0
+    while draw in drawn:
+        draw += 1
+    return draw

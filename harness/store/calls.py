@@ -33,7 +33,7 @@ from harness.store.run_folder import JUDGEMENTS, REFERENCES, read_prices
 from harness.store.unrecorded import UnrecordedCalls, unrecorded_calls
 
 _TOKENS: tuple[str, ...] = Usage.__struct_fields__
-_UNKNOWN = -1
+_UNKNOWN = -1  # a token count
 _UNKNOWN_COUNTS = (_UNKNOWN,) * len(_TOKENS)
 
 
@@ -46,67 +46,67 @@ class RunCalls(CallTotals, frozen=True, kw_only=True):
     judges: Mapping[str, CallTotals] = {}  # a shared call counts for each
 
 
-NO_CALLS = RunCalls(cost_usd=0.0)  # of a run without calls, or whose calls were not read
+NO_CALLS = RunCalls(cost_usd=0.0)  # for a run without calls, or whose calls were not read
 
 
 class CallCounter:
-    """A counter of a run's recorded calls. Each call counts once.
+    """A counter of a run's recorded calls, each of which counts once.
 
-    Several lines may record the same call: one as paid for, the others as cached. The largest
-    values count, and the run has paid for the call if any line says so.
+    Several lines may record the same call: one as paid for, the others as cached. The maximum of
+    each value counts, and the run has paid for the call if any line says so.
     """
 
     def __init__(self) -> None:
-        # Names are stored as 64-bit hashes, 8 bytes instead of 200: among a million calls, the
+        # Ids are stored as 64-bit hashes, in 8 bytes instead of 200. Among a million calls, the
         # probability of a collision is below 10^-7.
         columns = dict.fromkeys(("cost", "computed"), "d") | dict.fromkeys(_TOKENS, "i")
-        self._rows = NumericRows(name="q", paid="b", **columns)
+        self._rows = NumericRows(call="q", paid="b", **columns)
 
-    def add(self, name: str, call: RecordedCall, price: Price | None = None) -> None:
-        """Add a validated call, with the cost at ``price`` if no cost is recorded."""
+    def add(self, call_id: str, call: RecordedCall, price: Price | None = None) -> None:
+        """Add a validated call. Its cost is computed at ``price`` if none is recorded."""
         cost = nan if call.cost_usd is None else call.cost_usd
         computed = _cost_at_price(call, price) if price and call.cost_usd is None else nan
         counts = _UNKNOWN_COUNTS if call.usage is None else msgspec.structs.astuple(call.usage)
-        self._rows.append(hash(name), not call.cached, cost, computed, *counts)
+        self._rows.append(hash(call_id), not call.cached, cost, computed, *counts)
 
     def totals(self, n_crashed: int = 0) -> CallTotals:
         """Return the totals over all distinct calls.
 
-        ``n_crashed`` is the number of further calls, which crashed.
+        ``n_crashed`` is the number of additional calls that crashed.
         """
-        names = self._rows.column("name")
-        order = np.argsort(names).astype(np.int32)
-        starts = np.flatnonzero(change_mask(names[order])).astype(np.int32)
+        calls = self._rows.column("call")
+        order = np.argsort(calls).astype(np.int32)
+        starts = np.flatnonzero(change_mask(calls[order])).astype(np.int32)
 
-        def largest(column: str) -> NDArray[Any]:
+        def maximum(column: str) -> NDArray[Any]:
             # fmax ignores NaN, which stands for an unknown cost.
             return np.fmax.reduceat(self._rows.column(column)[order], starts)
 
-        counts = {kind: largest(kind) for kind in _TOKENS}
-        counted = np.logical_and.reduce([tokens != _UNKNOWN for tokens in counts.values()])
-        n_counted = int(counted.sum())
+        counts = {kind: maximum(kind) for kind in _TOKENS}
+        has_usage = np.logical_and.reduce([tokens != _UNKNOWN for tokens in counts.values()])
+        n_with_usage = int(has_usage.sum())
         usage = None
-        if n_counted or not len(starts):
-            sums = [int(tokens.sum(where=counted, dtype=np.int64)) for tokens in counts.values()]
+        if n_with_usage or not len(starts):
+            sums = [int(tokens.sum(where=has_usage, dtype=np.int64)) for tokens in counts.values()]
             usage = Usage(*sums)
-        recorded = largest("cost")
-        computed = np.isnan(recorded)
-        cost_usd = np.where(computed, largest("computed"), recorded)
-        priced = ~np.isnan(cost_usd)
-        n_without_cost = len(starts) - int(priced.sum())
-        paid = largest("paid") != 0
+        recorded_usd = maximum("cost")
+        is_computed = np.isnan(recorded_usd)
+        cost_usd = np.where(is_computed, maximum("computed"), recorded_usd)
+        has_cost = ~np.isnan(cost_usd)
+        n_without_cost = len(starts) - int(has_cost.sum())
+        is_paid = maximum("paid") != 0
         # Exact (fsum), because calls come in no particular order.
-        known_cost_usd = fsum(cost_usd[priced])
+        known_cost_usd = fsum(cost_usd[has_cost])
         return CallTotals(
             n_calls=len(starts),
-            n_cached_calls=len(starts) - int(paid.sum()),
+            n_cached_calls=len(starts) - int(is_paid.sum()),
             n_crashed_calls=n_crashed,
             usage=usage,
-            n_calls_without_usage=len(starts) - n_counted,
+            n_calls_without_usage=len(starts) - n_with_usage,
             cost_usd=None if n_without_cost else known_cost_usd,
             known_cost_usd=known_cost_usd,
-            paid_usd=fsum(cost_usd[priced & paid]),
-            computed_usd=fsum(cost_usd[priced & computed]),
+            paid_usd=fsum(cost_usd[has_cost & is_paid]),
+            computed_usd=fsum(cost_usd[has_cost & is_computed]),
             n_calls_without_cost=n_without_cost,
         )
 
@@ -128,7 +128,7 @@ class _AttemptCalls(LineKey, gc=False):
 
     @property
     def is_crash(self) -> bool:
-        """Whether the line records a call of the application that crashed, as no other does."""
+        """Whether the line records a crashed call of an application, which has no id."""
         return (
             self.outcome in OUTCOMES_WITHOUT_REPLY
             and self.call_id is None
@@ -142,18 +142,25 @@ RecordedCall = _AttemptCalls | Rewriting | PlayedTurn | JudgeCall
 
 def _cost_at_price(call: RecordedCall, price: Price) -> float:
     usage = call.usage
-    counted = usage is not None and (usage.input_tokens or usage.output_tokens)
-    return price.cost(usage) if usage is not None and counted else nan
+    if usage is None or not (usage.input_tokens or usage.output_tokens):
+        return nan
+    return price.cost(usage)
 
 
 def read_calls(path: Path) -> RunCalls:
-    """Return the totals over the calls of a run and of its judges, given its attempts file.
+    """Return the totals over the calls of a run and of its judges.
 
-    An unrecorded cost is computed from the tokens if the run's folder records the model's price.
+    If a line records no cost, it is computed from the tokens at the recorded price of the model.
+
+    Args:
+        path: The run's attempts file.
+
+    Raises:
+        DataInvalid: If a line is damaged.
     """
-    judged = has_judges(path.parent)
-    calls = _sum_calls(path, by_model=judged)
-    if not judged and calls.user is not None:
+    has_other_callers = has_judges(path.parent)
+    calls = _sum_calls(path, by_model=has_other_callers)
+    if not has_other_callers and calls.user is not None:
         calls = _sum_calls(path, by_model=True)
     manifest = read_json(
         path.with_name("manifest.json"), dict[str, Any], "Remove it and run again."
@@ -170,34 +177,35 @@ def _add_unrecorded(calls: RunCalls, unrecorded: Mapping[str, UnrecordedCalls]) 
     if not unrecorded:
         return calls
 
-    none = UnrecordedCalls()
+    no_calls = UnrecordedCalls()
 
-    def added(key: str, figures: CallTotals) -> CallTotals:
-        return unrecorded.get(key, none).add_to(figures)
+    def total(key: str, recorded: CallTotals) -> CallTotals:
+        return unrecorded.get(key, no_calls).add_to(recorded)
 
     return replace(
-        unrecorded.get("", none).add_to(calls),
-        model=calls.model and added("model", calls.model),
-        user=calls.user and added("user.model", calls.user),
-        judges={name: added(f"judges.{name}.model", calls.judges[name]) for name in calls.judges},
+        unrecorded.get("", no_calls).add_to(calls),
+        model=calls.model and total("model", calls.model),
+        user=calls.user and total("user.model", calls.user),
+        judges={name: total(f"judges.{name}.model", calls.judges[name]) for name in calls.judges},
     )
 
 
 def _sum_calls(path: Path, *, by_model: bool) -> RunCalls:
-    """Return the totals, and if ``by_model`` those of each model, which take more memory."""
+    """Return the totals and, if ``by_model``, those of each model, which take more memory."""
     prices = read_prices(path.parent)
-    every = CallCounter()
+    all_calls = CallCounter()
     model = CallCounter()
     user: CallCounter | None = None
     judges: dict[str, CallCounter] = {}
     n_crashed = 0
-    for judge, name, call in _read_recorded(path):
-        if not name:
+    for judge, call_id, call in _read_recorded(path):
+        if not call_id:
             n_crashed += 1
             continue
         if isinstance(call, PlayedTurn):
             key = "user.model"
-            counter = user = user or CallCounter()
+            user = user or CallCounter()
+            counter = user
         elif judge:
             key = f"judges.{judge}.model"
             counter = judges.setdefault(judge, CallCounter())
@@ -205,12 +213,11 @@ def _sum_calls(path: Path, *, by_model: bool) -> RunCalls:
             key = "polish" if isinstance(call, Rewriting) else "model"
             counter = model
         price = prices.get(key)
-        every.add(name, call, price)
+        all_calls.add(call_id, call, price)
         if by_model or counter is user:
-            counter.add(name, call, price)
-    total = every.totals(n_crashed)
+            counter.add(call_id, call, price)
     return RunCalls(
-        **structs.asdict(total),
+        **structs.asdict(all_calls.totals(n_crashed)),
         model=model.totals(n_crashed) if by_model else None,
         user=None if user is None else user.totals(),
         judges={judge: counter.totals() for judge, counter in judges.items() if by_model},
@@ -218,36 +225,35 @@ def _sum_calls(path: Path, *, by_model: bool) -> RunCalls:
 
 
 def read_payments(path: Path) -> dict[bytes, float]:
-    """Return the known costs (US dollars) of calls that a run paid for, by id as bytes."""
-    return {
-        bytes.fromhex(name): call.cost_usd
-        for _, name, call in _read_recorded(path, keys=True)
-        if not call.cached and call.cost_usd is not None
-    }
+    """Return the known costs in US dollars of the calls that a run paid for, by call id."""
+    costs: dict[bytes, float] = {}
+    for _, call_id, call in _read_recorded(path, hexadecimal=True):
+        if not call.cached and call.cost_usd is not None:
+            costs[bytes.fromhex(call_id)] = call.cost_usd
+    return costs
 
 
 def read_paid_ids(path: Path) -> set[str]:
-    """Return the ids of the calls that a run has paid for, according to its recorded lines."""
-    return {name for _, name, call in _read_recorded(path) if name and not call.cached}
+    """Return the ids of the calls that a run's lines record as paid for."""
+    return {call_id for _, call_id, call in _read_recorded(path) if call_id and not call.cached}
 
 
 def read_call_ids(path: Path) -> set[str]:
     """Return the ids of all calls that a run's lines record."""
-    return {name for _, name, _ in _read_recorded(path) if name}
+    return {call_id for _, call_id, _ in _read_recorded(path) if call_id}
 
 
 def read_callers(path: Path) -> dict[str, str]:
-    """Return who made the calls that a run's lines record: a judge's name, or "", by call id."""
-    return {name: judge for judge, name, _ in _read_recorded(path) if name}
+    """Return the name of the judge that made each recorded call ("": no judge), by call id."""
+    return {call_id: judge for judge, call_id, _ in _read_recorded(path) if call_id}
 
 
 def _read_recorded(
-    attempts: Path, *, keys: bool = False
+    attempts: Path, *, hexadecimal: bool = False
 ) -> Iterator[tuple[str, str, RecordedCall]]:
-    """Yield the judge's name (or ""), the id and the call for each recorded call of a run.
+    """Yield the judge's name (or ""), the id ("": crashed) and the call for each recorded call.
 
-    The id of a crashed call is empty.
-    With ``keys``, the ids of paid calls must be hexadecimal.
+    If ``hexadecimal``, the ids of paid calls with a cost must be hexadecimal.
     """
     files: list[tuple[Path, type[_AttemptCalls | Judgement], LineKind]] = [
         (attempts, _AttemptCalls, ATTEMPT)
@@ -259,15 +265,20 @@ def _read_recorded(
         for number, _, line in decode_lines(path, shape, kind):
             if isinstance(line, _AttemptCalls) and line.is_crash:
                 yield "", "", line
-            for name, call in line.identified_calls():
-                counts = () if call.usage is None else msgspec.structs.astuple(call.usage)
+            for call_id, call in line.identified_calls():
                 try:
-                    if not 0 <= (call.cost_usd or 0.0) <= MAX_MAGNITUDE:
-                        raise ValueError(f"cost_usd is {call.cost_usd}")
-                    if not all(0 <= count < 2**31 for count in counts):
-                        raise ValueError(f"usage is {counts}")
-                    if keys and call.cost_usd is not None and not call.cached:
-                        bytes.fromhex(name)
+                    _check_call(call)
+                    if hexadecimal and call.cost_usd is not None and not call.cached:
+                        bytes.fromhex(call_id)
                 except ValueError as error:
                     raise kind.line_error(path, number, error) from None
-                yield line.judge, name, call
+                yield line.judge, call_id, call
+
+
+def _check_call(call: RecordedCall) -> None:
+    """Raise ValueError if the cost or a token count of a call is out of range."""
+    if not 0 <= (call.cost_usd or 0.0) <= MAX_MAGNITUDE:
+        raise ValueError(f"cost_usd is {call.cost_usd}")
+    counts = () if call.usage is None else msgspec.structs.astuple(call.usage)
+    if not all(0 <= count < 2**31 for count in counts):
+        raise ValueError(f"usage is {counts}")

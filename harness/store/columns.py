@@ -1,6 +1,6 @@
 """A run's attempts as NumPy columns, built line by line.
 
-Each attempt takes tens of bytes, because texts are left out and names become 64-bit digests.
+An attempt takes tens of bytes, because texts are omitted and names become 64-bit digests.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ Values = NDArray[np.float64] | NDArray[np.int8]
 """The values of a score: numbers (NaN if missing), or verdicts (1, 0 or `NOT_JUDGED`)."""
 
 NOT_JUDGED = -1  # a missing verdict, which is not a failure
-MAX_SCORE_NAMES = (
-    200  # maximum number of score names in a run: each has a column as long as the run
-)
+MAX_SCORE_NAMES = 200  # in a run: each has a column as long as the run
 _TOO_MANY_NAMES = f"more than {MAX_SCORE_NAMES} score names"
 
 _OUTCOME_CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
@@ -39,13 +37,13 @@ _OUTCOME_CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 
 @lru_cache(maxsize=4096)  # names repeat, and a larger cache would take too much memory
 def name_digest(name: str) -> int:
-    """Hash the name of an instance or cluster to 64 bits. The hash is the same in every process."""
+    """Hash the name of an instance or cluster to 64 bits, identically in every process."""
     digest = blake2b(name.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 
 
 def natural_sort_key(name: str) -> list[tuple[int, int, str]]:
-    """Return a name's sort key, which orders the numbers in names by value."""
+    """Return the key that sorts names naturally: numbers in names are ordered by value."""
     key = []
     for part in re.findall(r"[0-9]{1,18}|[^0-9]+", name):
         key.append((0, int(part), "") if part.isdecimal() else (1, 0, part))
@@ -57,7 +55,7 @@ class InstanceTable:
     """A run's m instances, with the data that their attempts share."""
 
     digest: NDArray[np.int64]  # (m,) `name_digest` of the names, ascending
-    cluster: Ints  # (m,) number of the statistical unit, from 0
+    cluster: Ints  # (m,) index of the statistical unit, from 0
     grouping: Ints  # (m,) index into ``groupings``
     groupings: tuple[Mapping[str, str], ...]  # the distinct mappings of label to group
 
@@ -66,15 +64,15 @@ class InstanceTable:
 class AttemptTable:
     """Attempts as columns of length n, sorted by instance, sample and round."""
 
-    instance: Ints  # row of the attempt's instance in ``instances``
+    instance: Ints  # row in ``instances``
     sample: Ints
     round: Ints
     outcome: NDArray[np.int8]  # index into `harness.records.OUTCOMES`
     passed: NDArray[Any]  # 1, 0 or `NOT_JUDGED`; for a measure over k samples, its values
     scores: Mapping[str, Values]  # by name
     instances: InstanceTable  # every selection of attempts shares the whole table
-    turns: AttemptTable | None = None  # of conversations: each turn's own verdict and scores
-    # Whether a numeric score is a share, by name; without those that do not say (`Score.share`)
+    turns: AttemptTable | None = None  # in scripted conversations: each turn's verdict and scores
+    # Whether a numeric score is a share, by name, for scores that declare it (`Score.share`).
     shares: Mapping[str, bool] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -82,7 +80,7 @@ class AttemptTable:
 
     @property
     def cluster(self) -> Ints:
-        """The number of each attempt's statistical unit, as an (n,) array."""
+        """The (n,) index of each attempt's statistical unit."""
         return self.instances.cluster[self.instance]
 
     @property
@@ -92,17 +90,17 @@ class AttemptTable:
 
     @property
     def has_reply(self) -> Bools:
-        """An (n,) mask of the attempts whose call gave a reply."""
+        """An (n,) mask of the attempts whose call returned a reply."""
         codes = list(map(OUTCOMES.index, OUTCOMES_WITHOUT_REPLY))
         return np.isin(self.outcome, codes, invert=True)
 
     def has_score(self, name: str) -> Bools:
-        """Return an (n,) mask of the attempts for which the named score has a value."""
+        """Return an (n,) mask of the attempts that have a value of the named score."""
         values = self.scores[name]
         return np.not_equal(values, NOT_JUDGED) if values.dtype == np.int8 else ~np.isnan(values)
 
     def take(self, rows: Bools | Ints) -> AttemptTable:
-        """Return the attempts selected by a mask or by ascending row numbers."""
+        """Return the selected attempts. ``rows`` is an (n,) mask, or ascending row indices."""
         if rows.dtype == np.bool_ and rows.all():
             return self
         names = ("instance", "sample", "round", "outcome", "passed")
@@ -118,13 +116,13 @@ class AttemptTable:
     def is_last_round(self, round_: int | None = None) -> Bools:
         """Return an (n,) mask of the last round of each sample.
 
-        Rounds after ``round_``, if given, do not count, unless rounds are turns.
+        Rounds after ``round_`` do not count (None: all count), unless rounds are turns.
         """
         round_ = None if self.turns is not None else round_
-        reached = np.ones(len(self), np.bool_) if round_ is None else self.round <= round_
+        in_range = np.ones(len(self), np.bool_) if round_ is None else self.round <= round_
         # The row after a sample's last one belongs to another sample or a later round.
-        ends = np.append(self.sample_starts()[1:] | ~reached[1:], True)[: len(self)]
-        return np.asarray(reached & ends)
+        ends = np.append(self.sample_starts()[1:] | ~in_range[1:], True)[: len(self)]
+        return np.asarray(in_range & ends)
 
     @property
     def max_round(self) -> int:
@@ -133,7 +131,7 @@ class AttemptTable:
         return highest if self.turns is None else min(highest, 1)
 
     def last_rounds(self, round_: int | None = None) -> AttemptTable:
-        """Return the last attempt of each sample, as in `is_last_round`."""
+        """Return the last attempt of each sample. ``round_`` is as in `is_last_round`."""
         return self.take(self.is_last_round(round_))
 
     def labels(self) -> list[str]:
@@ -144,25 +142,28 @@ class AttemptTable:
         return list(labels)
 
     def split_by(self, label: str) -> Iterator[tuple[str, AttemptTable]]:
-        """Yield (name, attempts) for each non-empty group of a label, sorted by name."""
+        """Yield the name and the attempts of each non-empty group of a label, sorted by name."""
         groups = [grouping.get(label) for grouping in self.instances.groupings]
         names = sorted({group for group in groups if group is not None})
-        code: dict[str | None, int] = {name: number for number, name in enumerate(names)}
-        numbers = np.array([code.get(group, -1) for group in groups], np.intp)
-        codes = numbers[self.instances.grouping[self.instance]]
-        for number, rows in group_rows(codes, len(names)):
-            yield names[number], self.take(rows)
+        code_of: dict[str | None, int] = {name: code for code, name in enumerate(names)}
+        grouping_codes = np.array([code_of.get(group, -1) for group in groups], np.intp)
+        codes = grouping_codes[self.instances.grouping[self.instance]]
+        for code, rows in group_rows(codes, len(names)):
+            yield names[code], self.take(rows)
 
 
-def group_rows(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
-    """Yield each non-empty group's number and rows, given each row's group (-1: none)."""
+def group_rows(codes: NDArray[np.integer], n_groups: int) -> Iterator[tuple[int, Ints]]:
+    """Yield the code and the rows of each non-empty group.
+
+    ``codes`` has each row's group, from 0 to ``n_groups`` - 1 (-1: none).
+    """
     # One stable sort instead of a mask per group: labels may have thousands of groups.
     order = np.argsort(codes, kind="stable").astype(np.int32)
-    ends = np.searchsorted(codes[order], np.arange(n + 1))
-    for number in range(n):
-        rows = order[ends[number] : ends[number + 1]]
+    starts = np.searchsorted(codes[order], np.arange(n_groups + 1))
+    for code in range(n_groups):
+        rows = order[starts[code] : starts[code + 1]]
         if len(rows):
-            yield number, rows
+            yield code, rows
 
 
 class LineKey(msgspec.Struct, gc=False):
@@ -204,7 +205,7 @@ class TableBuilder:
         self._rows = NumericRows(
             digest="q", cluster="q", grouping="i", sample="i", round="i", outcome="b", passed="b"
         )
-        self._groupings: dict[bytes, int] = {}  # numbers of the distinct ``groups``, as JSON
+        self._groupings: dict[bytes, int] = {}  # index of each distinct ``groups`` in JSON
         self._scores = ScoreColumns()
 
     def add(self, line: TableLine) -> None:
@@ -232,22 +233,24 @@ class TableBuilder:
         self._scores.add(line.scores)
 
     def extend(self, builder: TableBuilder) -> None:
-        """Append the lines of another builder to those of this one.
+        """Append the lines of another builder.
 
         Raises:
             OverflowError: If there would be too many distinct score names. Nothing is then added.
         """
         self._scores.extend(builder._scores)
-        numbers = self._groupings
-        number = [numbers.setdefault(text, len(numbers)) for text in builder._groupings]
+        known_indices = self._groupings
+        indices = []
+        for groups in builder._groupings:
+            indices.append(known_indices.setdefault(groups, len(known_indices)))
         columns = {name: builder._rows.column(name) for name in builder._rows.formats}
-        columns["grouping"] = np.array(number, np.int32)[columns["grouping"]]
+        columns["grouping"] = np.array(indices, np.int32)[columns["grouping"]]
         self._rows.extend(columns)
 
     def build(self) -> tuple[AttemptTable, Ints]:
         """Return the table of all lines, and each row's line number (from 0).
 
-        Rows are sorted, because the same attempts must give the same figures to the last bit, in
+        Rows are sorted, so that the same attempts give the same metrics to the last bit, in
         whatever order they finish.
         """
         column = self._rows.column
@@ -255,30 +258,32 @@ class TableBuilder:
         # The sort is stable: lines of one key keep the order of the file.
         lines = np.lexsort((column("round"), column("sample"), digest)).astype(np.int32)
         digest = digest[lines]
-        new = change_mask(digest)
+        is_new_instance = change_mask(digest)
         table = AttemptTable(
-            np.cumsum(new, dtype=np.int32) - np.int32(1),
+            np.cumsum(is_new_instance, dtype=np.int32) - np.int32(1),
             column("sample")[lines],
             column("round")[lines],
             column("outcome")[lines],
             column("passed")[lines],
             self._scores.take(lines),
-            self._instances(digest[new], lines[new]),
+            self._build_instances(digest[is_new_instance], lines[is_new_instance]),
             shares=self._scores.shares,
         )
         return table, lines
 
-    def _instances(self, digest: NDArray[np.int64], first: Ints) -> InstanceTable:
-        _, cluster = np.unique(self._rows.column("cluster")[first], return_inverse=True)
-        # Numbered in the order of the instances, since the file's order varies.
-        numbers = self._rows.column("grouping")[first]
-        distinct, place = np.unique(numbers, return_index=True)
-        distinct = distinct[np.argsort(place)]
-        new_number = np.zeros(len(self._groupings), np.int32)
-        new_number[distinct] = np.arange(len(distinct), dtype=np.int32)
+    def _build_instances(self, digest: NDArray[np.int64], first_lines: Ints) -> InstanceTable:
+        """Return the table of instances, from their digests and first lines."""
+        _, cluster = np.unique(self._rows.column("cluster")[first_lines], return_inverse=True)
+        # Groupings are numbered in the order of the instances, since the file's order varies.
+        file_indices = self._rows.column("grouping")[first_lines]
+        distinct, first_rows = np.unique(file_indices, return_index=True)
+        distinct = distinct[np.argsort(first_rows)]
+        table_index = np.zeros(len(self._groupings), np.int32)
+        table_index[distinct] = np.arange(len(distinct), dtype=np.int32)
         texts = list(self._groupings)
-        groupings = tuple(_decode_groups(texts[number]) for number in distinct)
-        return InstanceTable(digest, cluster.astype(np.int32), new_number[numbers], groupings)
+        groupings = tuple(_decode_groups(texts[index]) for index in distinct)
+        grouping = table_index[file_indices]
+        return InstanceTable(digest, cluster.astype(np.int32), grouping, groupings)
 
 
 def _decode_groups(groups: bytes) -> dict[str, str]:
@@ -286,7 +291,7 @@ def _decode_groups(groups: bytes) -> dict[str, str]:
 
 
 class ScoreColumns:
-    """The scores as columns."""
+    """The scores of lines as columns, built line by line."""
 
     def __init__(self) -> None:
         self.shares: dict[str, bool] = {}  # by name, as in `AttemptTable`
@@ -294,18 +299,18 @@ class ScoreColumns:
         # By name, up to the last line with a value: verdicts ("b") or, if any is no verdict,
         # numbers ("d").
         self._columns: dict[str, array[Any]] = {}
-        self._positions: dict[str, int] = {}  # by name, the first place of the score in any line
+        self._positions: dict[str, int] = {}  # by name, the lowest index of the score in any line
 
     def add(self, scores: Mapping[str, ScoreValue]) -> int:
-        """Add the scores of a line, and return the line's number (from 0).
+        """Add the scores of a line, and return the line's index.
 
         Raises:
             OverflowError: If the run has too many distinct score names.
         """
         line = self._n_lines
-        for place, (name, score) in enumerate(scores.items()):
-            if place < self._positions.get(name, MAX_SCORE_NAMES):
-                self._positions[name] = place
+        for position, (name, score) in enumerate(scores.items()):
+            if position < self._positions.get(name, MAX_SCORE_NAMES):
+                self._positions[name] = position
             column = self._columns.get(name)
             if column is None:
                 column = self._add_column(name)
@@ -330,7 +335,7 @@ class ScoreColumns:
         return column
 
     def extend(self, scores: ScoreColumns) -> None:
-        """Append the lines of other columns.
+        """Append the lines of another object.
 
         Raises:
             OverflowError: If there would be too many distinct score names. Nothing is then added.
@@ -345,16 +350,16 @@ class ScoreColumns:
             _pad(column, self._n_lines)
             column.extend(added)
             self._columns[name] = column
-            place = scores._positions[name]
-            self._positions[name] = min(place, self._positions.get(name, place))
+            position = scores._positions[name]
+            self._positions[name] = min(position, self._positions.get(name, position))
         for name, share in scores.shares.items():
             self.shares[name] = share and self.shares.get(name, True)
         self._n_lines += scores._n_lines
 
     def take(self, lines: Ints) -> dict[str, Values]:
-        """Return the scores of the given lines by name. Line -1 stands for a line without scores.
+        """Return the scores of the selected lines, by name. Line -1 has no scores.
 
-        They are in the same order, whichever line came first.
+        The names are in the same order, whichever line came first.
         """
         values: dict[str, Values] = {}
         for name in sorted(self._columns, key=lambda name: (self._positions[name], name)):
@@ -366,7 +371,7 @@ class ScoreColumns:
 
 
 def _pad(column: array[Any], length: int) -> None:
-    """Append missing values to a column of scores until it has a length."""
+    """Extend a column of scores to ``length`` with missing values."""
     n_missing = length - len(column)
     if n_missing > 0:
         missing = NOT_JUDGED if column.typecode == "b" else nan
@@ -375,26 +380,26 @@ def _pad(column: array[Any], length: int) -> None:
 
 def _verdicts_to_numbers(verdicts: array[Any]) -> array[Any]:
     numbers = array("d", verdicts)
-    for place, value in enumerate(verdicts):
-        if value == NOT_JUDGED:
-            numbers[place] = nan
+    for index, verdict in enumerate(verdicts):
+        if verdict == NOT_JUDGED:
+            numbers[index] = nan
     return numbers
 
 
 def change_mask(values: NDArray[Any]) -> Bools:
     """Return an (n,) mask that is true at the first value and wherever a value changes."""
-    new = np.ones(len(values), dtype=np.bool_)
-    np.not_equal(values[1:], values[:-1], out=new[1:])
-    return new
+    is_change = np.ones(len(values), dtype=np.bool_)
+    np.not_equal(values[1:], values[:-1], out=is_change[1:])
+    return is_change
 
 
 class NumericRows:
-    """A growing table of numbers. ``fields`` maps columns to format characters of `struct`."""
+    """A growing table of numbers. ``formats`` has each column's format character of `struct`."""
 
-    def __init__(self, **fields: str) -> None:
-        self.formats = fields
-        self._format = "=" + "".join(fields.values())
-        self._dtype = np.dtype([(name, "=" + code) for name, code in fields.items()])
+    def __init__(self, **formats: str) -> None:
+        self.formats = formats
+        self._format = "=" + "".join(formats.values())
+        self._dtype = np.dtype([(name, "=" + code) for name, code in formats.items()])
         self._records = bytearray()
 
     def append(self, *row: float) -> None:
@@ -406,7 +411,7 @@ class NumericRows:
         self._records += struct.pack(self._format, *row)
 
     def extend(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Append rows, given as columns of this table's types."""
+        """Append rows. ``columns`` has their values, of the same types as in this table."""
         lengths = [len(column) for column in columns.values()]
         records = np.empty(lengths[0], self._dtype)
         for name, column in columns.items():
@@ -414,5 +419,5 @@ class NumericRows:
         self._records += records.tobytes()
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return the named column. No row may be added while it is in use."""
+        """Return a column. No row may be added while it is in use."""
         return np.frombuffer(self._records, self._dtype)[name]

@@ -264,7 +264,7 @@ class AttemptIndex:
         ranks = np.array([rank[digest] for digest in digests], np.int64)
         return np.argsort(ranks[self.attempts.instance], kind="stable")
 
-    def last_round_rows(self, round_: int | None = None) -> NDArray[np.intp]:
+    def last_rounds(self, round_: int | None = None) -> NDArray[np.intp]:
         """Return the rows of the samples' last rounds, sorted like `ordered_rows`.
 
         Rounds after ``round_`` do not count (None: all count).

@@ -1,4 +1,4 @@
-"""A run's calls of which the cache has the replies, but whose lines are lost."""
+"""A run's calls whose lines are lost, but whose replies are in the cache."""
 
 from __future__ import annotations
 
@@ -25,38 +25,41 @@ class UnrecordedCalls(msgspec.Struct, frozen=True):
     usd: Annotated[float, msgspec.Meta(ge=0, le=MAX_MAGNITUDE)] = 0.0
     n_calls_without_cost: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] = 0
 
-    def __add__(self, other: UnrecordedCalls) -> UnrecordedCalls:
-        """Return the totals of both."""
+    def __add__(self, calls: UnrecordedCalls) -> UnrecordedCalls:
         return UnrecordedCalls(
-            self.n_calls + other.n_calls,
-            self.usage + other.usage,
-            self.n_calls_without_usage + other.n_calls_without_usage,
-            self.usd + other.usd,
-            self.n_calls_without_cost + other.n_calls_without_cost,
+            self.n_calls + calls.n_calls,
+            self.usage + calls.usage,
+            self.n_calls_without_usage + calls.n_calls_without_usage,
+            self.usd + calls.usd,
+            self.n_calls_without_cost + calls.n_calls_without_cost,
         )
 
-    def add_to(self, figures: F) -> F:
-        """Return figures of recorded calls with these calls added."""
+    def add_to(self, recorded: F) -> F:
+        """Return the totals of recorded calls, with these calls added."""
         cost_usd = None
-        if figures.cost_usd is not None and not self.n_calls_without_cost:
-            cost_usd = figures.cost_usd + self.usd
-        usage = figures.usage
+        if recorded.cost_usd is not None and not self.n_calls_without_cost:
+            cost_usd = recorded.cost_usd + self.usd
+        usage = recorded.usage
         if self.n_calls > self.n_calls_without_usage:
             usage = self.usage if usage is None else usage + self.usage
         return replace(
-            figures,
-            n_calls=figures.n_calls + self.n_calls,
+            recorded,
+            n_calls=recorded.n_calls + self.n_calls,
             usage=usage,
-            n_calls_without_usage=figures.n_calls_without_usage + self.n_calls_without_usage,
+            n_calls_without_usage=recorded.n_calls_without_usage + self.n_calls_without_usage,
             cost_usd=cost_usd,
-            known_cost_usd=figures.known_cost_usd + self.usd,
-            paid_usd=figures.paid_usd + self.usd,
-            n_calls_without_cost=figures.n_calls_without_cost + self.n_calls_without_cost,
+            known_cost_usd=recorded.known_cost_usd + self.usd,
+            paid_usd=recorded.paid_usd + self.usd,
+            n_calls_without_cost=recorded.n_calls_without_cost + self.n_calls_without_cost,
         )
 
 
 def unrecorded_calls(manifest: Mapping[str, Any]) -> dict[str, UnrecordedCalls]:
-    """Return a run's calls whose lines are lost, by the model's key; "" is the key of all calls."""
+    """Return the calls of a run whose lines are lost, by the model's key ("": all models).
+
+    Raises:
+        DataInvalid: If the manifest is damaged.
+    """
     try:
         return msgspec.convert(manifest.get(UNRECORDED_KEY) or {}, dict[str, UnrecordedCalls])
     except msgspec.ValidationError as error:

@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from typing_extensions import override
 
-from harness.datasets.rows import Row, converted, refuse_tool_calls
+from harness.datasets.rows import Row, check_no_tool_calls, convert_row
 from harness.errors import ConfigError, DataInvalid, reraise_as, suggest_name
 from harness.plugin_loader import Kind
 from harness.ports import Task
@@ -34,20 +34,21 @@ from harness.records import (
     Request,
     Score,
     UserRole,
+    content_hash,
     replace_surrogates,
 )
-from harness.scoring.checks import FROM_ROW, JUDGE, Check, field_of, from_row
+from harness.scoring.checks import JUDGE_KEY, ROW_OPTIONS, Check, field_reference, require_field
 from harness.scoring.extraction import Extraction, faults, garbled
 
-FIELD = "choices"  # of a row: the texts of its options
-_SECTION = f"task.{FIELD}"
+CHOICES_FIELD = "choices"  # the field with the texts of a row's options
+_SECTION = f"task.{CHOICES_FIELD}"
 
 
 class QuestionForm(ABC):
-    """The form of the questions that rows ask, and how answers to them are scored.
+    """The form of the questions in rows, and the reading and scoring of answers to them.
 
     A plug-in brings a subclass, whose constructor has the settings, as ``task.choices`` of its
-    `section_builders`. What it makes of a row, its options, is passed to the other methods.
+    `section_builders`. The options that `add_options` builds are passed to the other methods.
     """
 
     score_names: ClassVar[Sequence[str]]
@@ -61,44 +62,47 @@ class QuestionForm(ABC):
 
     @property
     @abstractmethod
-    def by_likelihood(self) -> bool:
-        """Whether given answers are compared by their log-likelihoods."""
+    def uses_likelihoods(self) -> bool:
+        """Whether the log-likelihoods of given answers are compared."""
 
     @abstractmethod
     def settings(self) -> Sequence[Any]:
-        """Return the values of all settings, which the manifest has a hash of."""
+        """Return the values of all settings. The manifest has their hash."""
 
     @abstractmethod
     def template(self) -> Template:
         """Return the built-in template of the prompt."""
 
     @abstractmethod
-    def lettered(self, row: Row, name: str) -> tuple[Row, Any]:
-        """Return a row with the fields that templates use, and its options.
+    def add_options(self, row: Row, instance: str) -> tuple[Row, Any]:
+        """Build the options of a row.
 
         Args:
             row: The row.
-            name: The id of its instance.
+            instance: The id of its instance.
+
+        Returns:
+            The row with the fields that templates use, and the options.
         """
 
     @abstractmethod
-    def asked(self, options: Any, prompt: str) -> Any:
-        """Return the options of a row, given the prompt that asks for one of them."""
+    def note_prompt(self, options: Any, prompt: str) -> Any:
+        """Return the options with what the form needs to know about the row's prompt."""
 
     @abstractmethod
-    def wrong_answer(self, options: Any, name: str) -> str:
-        """Return a wrong answer, chosen by the instance's name."""
+    def wrong_answer(self, options: Any, instance: str) -> str:
+        """Return a wrong answer, chosen by the id of the instance."""
 
     @abstractmethod
-    def request(self, options: Any, request: Request) -> Request:
+    def likelihood_request(self, options: Any, request: Request) -> Request:
         """Return a request for the log-likelihoods of all answers."""
 
     @abstractmethod
-    def problems(self, options: Any, messages: Sequence[Message]) -> Iterator[str]:
+    def prompt_warnings(self, options: Any, messages: Sequence[Message]) -> Iterator[str]:
         """Yield warnings about a prompt."""
 
     @abstractmethod
-    def chosen(self, options: Any, text: str) -> str:
+    def read_answer(self, options: Any, text: str) -> str:
         """Return the answer that a reply chooses.
 
         Raises:
@@ -106,7 +110,7 @@ class QuestionForm(ABC):
         """
 
     @abstractmethod
-    def scores(self, options: Any, text: str) -> dict[str, Score]:
+    def score(self, options: Any, text: str) -> dict[str, Score]:
         """Return the scores of a reply.
 
         Raises:
@@ -118,82 +122,96 @@ class QuestionForm(ABC):
         """Validate settings as those of the form that a plug-in brings. Without one, none fit."""
         if cls is not QuestionForm:
             return handler(source)
-        return handler.generate_schema(_form())
+        return handler.generate_schema(_load_form())
 
 
-def _form() -> Any:
+def _load_form() -> Any:
     forms = Kind("section_builders")
     return forms.load(_SECTION) if _SECTION in forms.names() else None
 
 
-def default_form(row: Mapping[str, Any]) -> QuestionForm | None:
-    """Return the form of a file whose first row is ``row``, if nothing else sets a prompt."""
-    form = _form()
-    if form is None or FIELD not in row or {"prompt", "messages", "turns"} & row.keys():
+def default_form(first_row: Mapping[str, Any]) -> QuestionForm | None:
+    """Return the form of a file's questions, if its first row has options but no prompt."""
+    form = _load_form()
+    has_prompt = bool({"prompt", "messages", "turns"} & first_row.keys())
+    if form is None or CHOICES_FIELD not in first_row or has_prompt:
         return None
     default: QuestionForm = form()
     return default
 
 
-ByJudge: TypeAlias = Mapping[str, tuple[str, ...]]  # maps judges to the criteria of their checks
+CriteriaByJudge: TypeAlias = Mapping[str, tuple[str, ...]]  # the criteria in checks, by judge
 
-CRITERIA = "criteria"  # name of a row's field, and of an option of a judge's check
+CRITERIA_FIELD = "criteria"  # name of a row's field, and of an option of a judge's check
 
 
 class JsonlItem(Struct, frozen=True):
-    """A row with its messages, rules and criteria by judge.
+    """A row with its messages, rules and criteria by judge, as of one turn of the user.
 
-    In a conversation, an item is for one turn, and ``later`` has the items of the turns after it.
-    If a model plays the user, the item is for the last turn, and ``before`` is the item for earlier
-    turns.
+    Attributes:
+        options: The options that the task's `QuestionForm` built.
+        next_turns: The items of the turns after this one.
+        role: The user whom a model plays. The item is then for the last turn.
+        before_last: If a model plays the user, the item for the turns before the last one.
     """
 
     row: Row
     messages: tuple[Message, ...]
     rules: tuple[Check, ...] = ()
-    judges: ByJudge = {}
-    options: Any = None  # of its `QuestionForm`
-    later: tuple[JsonlItem, ...] = ()
-    role: UserRole | None = None  # of the user whom a model plays
-    before: JsonlItem | None = None
+    judges: CriteriaByJudge = {}
+    options: Any = None
+    next_turns: tuple[JsonlItem, ...] = ()
+    role: UserRole | None = None
+    before_last: JsonlItem | None = None
 
-    def after(self, answers: Sequence[str]) -> JsonlItem:
-        """Return the item of the turn after ``answers``, with the conversation so far.
+    @property
+    def cluster(self) -> str | None:
+        """The default cluster of an instance; None stands for its prompt.
+
+        Conversations that begin with the same turn are still different prompts.
+        """
+        if not (self.next_turns or self.role):
+            return None
+        next_messages = [turn.messages for turn in self.next_turns]
+        return content_hash((self.messages, next_messages, self.role))
+
+    def turn_after(self, answers: Sequence[str]) -> JsonlItem:
+        """Return the item of the turn after some answers, with the conversation up to it.
 
         Raises:
             ValueError: If there are as many answers as turns, or more.
         """
         item = self
         for answer in answers:
-            following, *_ = item.later
-            messages = (*item.messages, Message("assistant", answer), *following.messages)
-            item = replace(following, messages=messages)
+            next_item, *_ = item.next_turns
+            messages = (*item.messages, Message("assistant", answer), *next_item.messages)
+            item = replace(next_item, messages=messages)
         return item
 
 
-def written_checks(row: Row) -> Iterator[Any]:
+def iter_check_entries(row: Row) -> Iterator[Any]:
     """Yield the entries in the ``checks`` of a row, its user and its turns."""
-    parts = [row, row.get("user")]
+    mappings = [row, row.get("user")]
     if isinstance(row.get("turns"), list):
-        parts += row["turns"]
-    for part in parts:
-        checks = part.get("checks") if isinstance(part, Mapping) else None
+        mappings += row["turns"]
+    for mapping in mappings:
+        checks = mapping.get("checks") if isinstance(mapping, Mapping) else None
         if isinstance(checks, list):
             yield from checks
 
 
-def parser_warnings(item: JsonlItem, parser: Extraction | None) -> Iterator[str]:
+def iter_parser_warnings(item: JsonlItem, parser: Extraction | None) -> Iterator[str]:
     """Yield warnings about a row's targets, and about a prompt that its parser does not fit."""
-    yield from _target_warnings(item.row, parser)
+    yield from _iter_target_warnings(item.row, parser)
     if parser is not None:
         requests = [turn.content for turn in item.messages if turn.role != "assistant"]
         answers = [turn.content for turn in item.messages if turn.role == "assistant"]
         yield from faults(requests, answers, parser)
 
 
-def _target_warnings(row: Row, parser: Extraction | None) -> Iterator[str]:
+def _iter_target_warnings(row: Row, parser: Extraction | None) -> Iterator[str]:
     """Yield warnings about targets that look like lists, or that the parser would misread."""
-    for field in FROM_ROW:
+    for field in ROW_OPTIONS:
         text = row.get(field)
         if not isinstance(text, str):
             continue
@@ -203,7 +221,7 @@ def _target_warnings(row: Row, parser: Extraction | None) -> Iterator[str]:
             yield f'{problem} Write several in \'targets\' as a JSON list: ["…", "…"].'
     if parser is None:
         return
-    fields = [field for field in FROM_ROW if field in row]
+    fields = [field for field in ROW_OPTIONS if field in row]
     targets = row[fields[0]] if fields else []
     for target in targets if isinstance(targets, list) else [targets]:
         read = garbled(parser, target) if isinstance(target, str) else None
@@ -211,28 +229,45 @@ def _target_warnings(row: Row, parser: Extraction | None) -> Iterator[str]:
             yield f"From the target {target!r:.40} the parser would read {read!r:.40}."
 
 
-def target_forms(row: Row, fields: Iterable[str], extraction: Extraction | None) -> Iterator[str]:
-    """Yield the forms in which an answer may give the targets in a row's fields."""
+def iter_target_texts(
+    row: Row, fields: Iterable[str], extraction: Extraction | None
+) -> Iterator[str]:
+    """Yield texts of the targets in a row's fields, as an answer may write them.
+
+    Args:
+        row: The row.
+        fields: The names of the fields, which need not exist.
+        extraction: How answers are extracted from replies; None if they are not.
+    """
     for field in dict.fromkeys(fields):
         value = row.get(field)
-        first = first_of(value)
+        first = first_item(value)
         if not isinstance(first, str | int | float):
             continue
         target = json.dumps(first) if isinstance(first, bool) else str(first)
         yield target
-        if extraction and (written := extraction.write(target)) is not None:
-            yield written
+        if extraction and (reply := extraction.write(target)) is not None:
+            yield reply
         if isinstance(value, list):  # the first alone may not pass every check
             yield " ".join(map(str, value))
 
 
-def first_of(value: Any) -> Any:
+def first_item(value: Any) -> Any:
     """Return the first item of a non-empty list, or any other value unchanged."""
     return value[0] if isinstance(value, list) and value else value
 
 
 def schema_constraint(checkers: Sequence[Any], instance: str) -> DecodingConstraint:
-    """Return the schema of an instance's only check ``json_schema`` as a decoding constraint."""
+    """Return the schema of an instance's only check ``json_schema`` as a decoding constraint.
+
+    Args:
+        checkers: The checkers of all such checks of the instance.
+        instance: The id of the instance, for error messages.
+
+    Raises:
+        DataInvalid: If there are several such checks or none, or the schema is not for the whole
+            reply.
+    """
     if len(checkers) != 1:
         n = f"{len(checkers)} checks" if checkers else "no check"
         problem = f"decoding.constraint: task: {instance!r:.60} has {n} json_schema."
@@ -247,20 +282,26 @@ def schema_constraint(checkers: Sequence[Any], instance: str) -> DecodingConstra
     return DecodingConstraint(json_schema=schema)
 
 
-def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:
+def row_groups(row: Row, labels: Sequence[str]) -> dict[str, str]:
     """Return a row's groups by label.
 
-    The mapping in the row's field ``groups`` takes precedence over the fields that ``labels`` name.
+    Args:
+        row: The row. The mapping in its field ``groups`` takes precedence over ``labels``.
+        labels: The names of further fields that are groups.
+
+    Raises:
+        DataInvalid: If a field is missing, or a group is not a scalar.
     """
-    row_groups = row.get("groups", {})
-    if not isinstance(row_groups, Mapping):
+    groups_field = row.get("groups", {})
+    if not isinstance(groups_field, Mapping):
         raise DataInvalid("'groups' must be a mapping of labels to names.")
     for label in labels:
         if label not in row:
             problem = f"task.groups names {label!r:.60}, which the row does not have."
             raise DataInvalid(problem, suggest_name(label, map(str, row)))
     groups = {}
-    for label, value in {**{label: row[label] for label in labels}, **row_groups}.items():
+    labelled_values = {label: row[label] for label in labels}
+    for label, value in {**labelled_values, **groups_field}.items():
         if not isinstance(value, str | int | float):
             raise DataInvalid(f"the group {label!r:.60} must be text, a number, true or false.")
         text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -281,8 +322,11 @@ class RowPreset(NamedTuple):
 class JudgeChecks:
     """The assignment of a run's judges and their criteria to rows.
 
-    ``judges`` (None if unknown) maps each of the run's judges to whether it judges criteria.
-    ``panels`` maps each panel to its judges. ``rows`` returns all rows of the file.
+    Args:
+        shared: The checks of the run file.
+        judges: Whether each of the run's judges judges criteria, by name; None if unknown.
+        panels: The judges of each panel, by the panel's name.
+        rows: Returns all rows of the file.
     """
 
     def __init__(
@@ -292,79 +336,89 @@ class JudgeChecks:
         panels: Mapping[str, Sequence[str]] | None = None,
         rows: Callable[[], Iterable[Row]] = tuple,
     ) -> None:
-        self._shared = [check for check in shared if check.checker == JUDGE]
+        self._shared = [check for check in shared if check.checker == JUDGE_KEY]
         self._judges = judges
         self._panels = panels or {}
         self._rows = rows
         for check in self._shared:
             with reraise_as(ConfigError, "task.checks: "):
-                self._refuse(check)
+                self._validate(check)
 
-    def of(self, checks: Sequence[Check], row: Row) -> ByJudge:
-        """Return the criteria of each judge that a row's checks name."""
+    def criteria_by_judge(self, checks: Sequence[Check], row: Row) -> CriteriaByJudge:
+        """Return the criteria of each judge that a row's checks name.
+
+        Raises:
+            DataInvalid: If a check names an unknown judge or option, or has invalid criteria.
+        """
         by_judge: dict[str, tuple[str, ...]] = {}
         for check in checks:
-            if check.checker != JUDGE:
+            if check.checker != JUDGE_KEY:
                 continue
-            self._refuse(check)
-            criteria = _criteria(check, row)
+            self._validate(check)
+            criteria = _stated_criteria(check, row)
             for judge in self._members(check.name):
                 by_judge[judge] = by_judge.get(judge) or criteria
         return by_judge
 
-    def refuse_without_criteria(self, turns: Sequence[JsonlItem]) -> None:
+    def check_criteria(self, turns: Sequence[JsonlItem]) -> None:
         """Raise DataInvalid if a judge of these turns needs criteria but has none."""
-        for judge, by_criteria in (self._judges or {}).items():
-            judged = [item for item in turns if self._scores(item, judge)]
-            if by_criteria and judged and not any(self.judged_by(item, judge) for item in judged):
+        for judge, needs_criteria in (self._judges or {}).items():
+            assigned = [item for item in turns if self._is_assigned(judge, item)]
+            if not (needs_criteria and assigned):
+                continue
+            if not any(self.judged_by(item, judge) for item in assigned):
                 remedy = "Write criteria into its check or into the row."
                 raise DataInvalid(f"the judge {judge!r} has no criteria to decide on.", remedy)
 
     def judged_by(self, item: JsonlItem, judge: str) -> bool:
-        """Return whether ``judge`` scores the answers to an item."""
-        if not self._scores(item, judge):
+        """Return whether a judge scores the answers to an item."""
+        if not self._is_assigned(judge, item):
             return False
-        by_criteria = (self._judges or {}).get(judge, False)
-        return not by_criteria or bool(self.criteria(item.row, item.judges, judge))
+        needs_criteria = (self._judges or {}).get(judge, False)
+        return not needs_criteria or bool(self.criteria(item.row, item.judges, judge))
 
-    def _scores(self, item: JsonlItem, judge: str) -> bool:
-        return judge in item.judges or judge not in self._named
+    def _is_assigned(self, judge: str, item: JsonlItem) -> bool:
+        return judge in item.judges or judge not in self._named_judges
 
-    def criteria(self, row: Row, by_judge: ByJudge, judge: str | None) -> tuple[str, ...]:
-        """Return the criteria of a row for one judge, or for all judges (None).
+    def criteria(self, row: Row, by_judge: CriteriaByJudge, judge: str | None) -> tuple[str, ...]:
+        """Return the criteria of a row for a judge.
 
-        ``by_judge`` has the criteria in the row's checks, by judge.
+        Args:
+            row: The row.
+            by_judge: The criteria in the row's checks.
+            judge: The name of the judge; None for the criteria of all judges.
         """
         if judge_criteria := by_judge.get(judge or ""):
             return judge_criteria
         criteria: list[str] = []
         if judge not in by_judge:
             criteria.extend(chain.from_iterable(by_judge.values()))
-        if CRITERIA in row:
-            criteria += _texts(row[CRITERIA], f"the field {CRITERIA!r}")
+        if CRITERIA_FIELD in row:
+            criteria += _texts(row[CRITERIA_FIELD], f"the field {CRITERIA_FIELD!r}")
         return tuple(dict.fromkeys(criteria))  # a repeated one would be paid for again
 
     def _members(self, name: str) -> Sequence[str]:
+        """Return the judges of a panel, or the judge of this name."""
         return self._panels.get(name, (name,))
 
     @cached_property
-    def _named(self) -> frozenset[str]:
+    def _named_judges(self) -> frozenset[str]:
         """The names of all judges that a check names."""
         judges = set[str]()
         for check in self._shared:
             judges.update(self._members(check.name))
         if self._judges is None or self._judges.keys() - judges:
-            for entry in chain.from_iterable(map(written_checks, self._rows())):
-                judge = entry.get(JUDGE) if isinstance(entry, Mapping) else None
+            for entry in chain.from_iterable(map(iter_check_entries, self._rows())):
+                judge = entry.get(JUDGE_KEY) if isinstance(entry, Mapping) else None
                 if isinstance(judge, str):
                     judges.update(self._members(judge))
         return frozenset(judges)
 
-    def _refuse(self, check: Check) -> None:
+    def _validate(self, check: Check) -> None:
         for option in check.options:
-            if option != CRITERIA:
+            if option != CRITERIA_FIELD:
                 problem = f"the check {check.name!r} by a judge has no option {option!r:.60}."
-                raise DataInvalid(problem, suggest_name(option, [CRITERIA]))
+                raise DataInvalid(problem, suggest_name(option, [CRITERIA_FIELD]))
         if self._judges is None:
             return
         members = self._members(check.name)
@@ -372,52 +426,58 @@ class JudgeChecks:
             remedy = suggest_name(check.name, [*self._judges, *self._panels])
             problem = f"a check names the judge {check.name!r:.60}, which is not in the run file."
             raise DataInvalid(problem, remedy or "Add it to judges: (harness docs judges).")
-        without = [judge for judge in members if not self._judges[judge]]
-        if CRITERIA in check.options and without:
-            problem = f"the judge {without[0]!r} does not decide on criteria, but a check has some."
+        without_criteria = [judge for judge in members if not self._judges[judge]]
+        if CRITERIA_FIELD in check.options and without_criteria:
+            judge = without_criteria[0]
+            problem = f"the judge {judge!r} does not decide on criteria, but a check has some."
             raise DataInvalid(problem, "Remove them, or use a judge that does, such as yes_no.")
 
 
-def _criteria(check: Check, row: Row) -> tuple[str, ...]:
-    """Return the criteria that a check lists, with texts from the row."""
-    if CRITERIA not in check.options:
+def _stated_criteria(check: Check, row: Row) -> tuple[str, ...]:
+    """Return the criteria that a check states, with texts from the row."""
+    if CRITERIA_FIELD not in check.options:
         return ()
-    stated = check.options[CRITERIA]
-    of_check = f"of the check {check.name!r}"
+    raw = check.options[CRITERIA_FIELD]
+    owner = f"of the check {check.name!r}"
     criteria: list[str] = []
-    for item in stated if isinstance(stated, list) else [stated]:
-        field = field_of(item)
+    for entry in raw if isinstance(raw, list) else [raw]:
+        field = field_reference(entry)
         if field is None:
-            criteria += _texts(item, f"criteria {of_check}")
+            criteria += _texts(entry, f"criteria {owner}")
         else:
-            texts = from_row(row, field, check.name)
-            criteria += _texts(texts, f"the field {field!r:.60}, {of_check},")
+            texts = require_field(row, field, check.name)
+            criteria += _texts(texts, f"the field {field!r:.60}, {owner},")
     if not criteria:
-        raise DataInvalid(f"criteria {of_check} must not be empty.")
+        raise DataInvalid(f"criteria {owner} must not be empty.")
     return tuple(dict.fromkeys(criteria))
 
 
-def _texts(value: object, what: str) -> list[str]:
+def _texts(value: object, subject: str) -> list[str]:
+    """Return a text or a list of texts as a list, or raise DataInvalid about the subject."""
     texts = value if isinstance(value, list) else [value]
     if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
-        raise DataInvalid(f"{what} must be text or a list of texts, none of them empty.")
+        raise DataInvalid(f"{subject} must be text or a list of texts, none of them empty.")
     return list(texts)
 
 
 # Conversations: the user's written turns, and users whom a model plays
 
-One: TypeAlias = Instance[JsonlItem]
+RowInstance: TypeAlias = Instance[JsonlItem]
 
 # Fields of a row with several turns that belong to the last one.
-OF_LAST = ("checks", CRITERIA, "gold", *FROM_ROW)
-_OF_USER = UserRole.__struct_fields__
-_TEMPLATES = ("goal", "persona")  # options of a task's user
+LAST_TURN_FIELDS = ("checks", CRITERIA_FIELD, "gold", *ROW_OPTIONS)
+_USER_FIELDS = UserRole.__struct_fields__
+_TEMPLATE_OPTIONS = ("goal", "persona")  # options of a task's user that are templates
 
 
 def turn_rows(row: Row) -> list[Row]:
     """Return one row for each of a row's ``turns``, or just the row if it has none.
 
-    Each has the fields of the turn and of the row, but only the last has the row's `OF_LAST`.
+    Each has the fields of the turn and of the row, but only the last has the row's
+    `LAST_TURN_FIELDS`.
+
+    Raises:
+        DataInvalid: If the turns are not texts of the user, or the row has another prompt.
     """
     if "turns" not in row:
         return [row]
@@ -427,58 +487,67 @@ def turn_rows(row: Row) -> list[Row]:
     for key in ("messages", "prompt"):
         if row.get(key) not in (None, ""):
             raise DataInvalid(f"the row has 'turns' and {key!r}.", "Keep one.")
-    of_row = {key: value for key, value in row.items() if key != "turns"}
-    common = {key: value for key, value in of_row.items() if key not in OF_LAST}
-    rows = []
-    for number, turn in enumerate(turns, start=1):
-        refuse_tool_calls(turn, f"'turns', {number}")
-        fields = {"content": turn} if isinstance(turn, str) else turn
-        content = fields.get("content") if isinstance(fields, Mapping) else None
-        if not isinstance(content, str) or not content.strip():
-            remedy = "Write a text, or a mapping with the text as its 'content'."
-            raise DataInvalid(f"'turns', {number}: the user's turn has no text.", remedy)
-        role = fields.get("role", "user")
-        if role != "user":
-            problem = f"'turns', {number}: the role is {role!r:.40}, and all turns are the user's."
-            raise DataInvalid(problem, "The model answers each: leave its answers out.")
-        rows.append({**common, **fields})
-    for key in OF_LAST:
-        if key in of_row and key in fields:
+    row_fields = {key: value for key, value in row.items() if key != "turns"}
+    common = {key: value for key, value in row_fields.items() if key not in LAST_TURN_FIELDS}
+    turn_fields = [_turn_fields(turn, f"'turns', {i}") for i, turn in enumerate(turns, start=1)]
+    for key in LAST_TURN_FIELDS:
+        if key in row_fields and key in turn_fields[-1]:
             problem = f"'turns', {len(turns)}: the last turn and the row both have {key!r}."
             raise DataInvalid(problem, "Keep one: the row's own are those of the last turn.")
-    rows[-1] = {**of_row, **fields}
+    rows = [{**common, **fields} for fields in turn_fields]
+    rows[-1] = {**row_fields, **turn_fields[-1]}
     return rows
 
 
-def chained(turns: Sequence[JsonlItem]) -> JsonlItem:
-    """Return the item of a conversation's first turn, with the other turns' items in ``later``."""
+def _turn_fields(turn: object, location: str) -> Row:
+    """Return the fields of one of a row's ``turns``."""
+    check_no_tool_calls(turn, location)
+    fields = {"content": turn} if isinstance(turn, str) else turn
+    content = fields.get("content") if isinstance(fields, dict) else None
+    if not isinstance(fields, dict) or not isinstance(content, str) or not content.strip():
+        remedy = "Write a text, or a mapping with the text as its 'content'."
+        raise DataInvalid(f"{location}: the user's turn has no text.", remedy)
+    role = fields.get("role", "user")
+    if role != "user":
+        problem = f"{location}: the role is {role!r:.40}, and all turns are the user's."
+        raise DataInvalid(problem, "The model answers each: leave its answers out.")
+    return fields
+
+
+def chain_turns(turns: Sequence[JsonlItem]) -> JsonlItem:
+    """Return the item of a conversation's first turn, with the items of the turns after it."""
     *before, item = turns
     for turn in reversed(before):
-        item = replace(turn, later=(item, *item.later))
+        item = replace(turn, next_turns=(item, *item.next_turns))
     return item
 
 
-class Users:
-    """The users that a model plays: those that rows describe, with defaults from ``task.user``."""
+class PlayedUsers:
+    """The users that a model plays: those that rows describe, with defaults from ``task.user``.
+
+    Raises:
+        ConfigError: If ``task.user`` is invalid.
+    """
 
     def __init__(self, shared: Mapping[str, Any] | None) -> None:
         self._shared = dict(shared or {})
         if self._shared:
             with reraise_as(ConfigError):
-                _role({"goal": "-", **self._shared}, "task.user")
+                _user_role({"goal": "-", **self._shared}, "task.user")
         self._templates: dict[str, Template] = {}
-        for name in _TEMPLATES:
+        for name in _TEMPLATE_OPTIONS:
             text = self._shared.get(name)
             if text is not None:
                 self._templates[name] = Template(text, f"task.user.{name}")
 
-    def of(self, row: Row) -> tuple[UserRole, Row] | None:
-        """Return a row's user and the row to use before the last answer, or None without a user.
+    def find(self, row: Row) -> tuple[UserRole, Row] | None:
+        """Return a row's user, and the row to use before the last answer.
 
-        A field ``user`` without any key of a played user is a field like any other.
+        The result is None if no model plays the user. A field ``user`` without any key of a played
+        user is a field like any other.
         """
         description = row.get("user")
-        if not isinstance(description, Mapping) or description.keys().isdisjoint(_OF_USER):
+        if not isinstance(description, Mapping) or description.keys().isdisjoint(_USER_FIELDS):
             description = {}
         if not self._shared and not description:
             return None
@@ -489,47 +558,52 @@ class Users:
         for key, template in self._templates.items():
             if key not in description:
                 user[key] = template.render(row)
-        before = {key: value for key, value in row.items() if key not in (*OF_LAST, "user")}
-        before |= {key: user[key] for key in OF_LAST if key in user}
-        return _role(user, "'user'"), before
+        dropped = {*LAST_TURN_FIELDS, "user"}
+        earlier_row = {key: value for key, value in row.items() if key not in dropped}
+        earlier_row |= {key: user[key] for key in LAST_TURN_FIELDS if key in user}
+        return _user_role(user, "'user'"), earlier_row
 
 
-def _role(user: Mapping[str, Any], where: str) -> UserRole:
-    return converted(dict(user), UserRole, where, ignored=OF_LAST)
+def _user_role(user: Mapping[str, Any], location: str) -> UserRole:
+    return convert_row(dict(user), UserRole, location, ignored=LAST_TURN_FIELDS)
 
 
 class Conversations(Task[JsonlItem]):
     """The members of a task that concern turns (`Scripted`, `Played` and `NamesScores`)."""
 
     @override
-    def turns(self, instance: One) -> int:
+    def turns(self, instance: RowInstance) -> int:
         """Return the number of the user's turns in a row's ``turns``, or 1 if it has none."""
-        return 1 + len(instance.data.later)
+        return 1 + len(instance.data.next_turns)
 
     @override
-    def at_turn(self, instance: One, answers: Sequence[str]) -> One:
-        """Return a row as of the turn after ``answers``: the conversation and the turn's checks."""
-        return replace(instance, data=instance.data.after(answers))
+    def at_turn(self, instance: RowInstance, answers: Sequence[str]) -> RowInstance:
+        """Return a row as of the turn after some answers, with the conversation up to it."""
+        return replace(instance, data=instance.data.turn_after(answers))
 
     @override
-    def score_names(self, instance: One) -> Collection[str]:
+    def score_names(self, instance: RowInstance) -> Collection[str]:
         """Return the names of a row's checks in all turns."""
         item = instance.data
         names: set[str] = set()
-        for turn in (item, item.before, *item.later):
+        for turn in (item, item.before_last, *item.next_turns):
             if turn is not None:
                 names.update(rule.name for rule in turn.rules)
         return names
 
     @override
-    def user_role(self, instance: One) -> UserRole | None:
+    def user_role(self, instance: RowInstance) -> UserRole | None:
         """Return the user that a model plays in a row, or None if no model plays the user."""
         return instance.data.role
 
     @override
-    def at_played_turn(self, instance: One, messages: Sequence[Message], last: bool) -> One:
-        """Return a row as of a turn: the conversation so far, and the checks of the next answer."""
-        item = instance.data if last else instance.data.before or instance.data
+    def at_played_turn(
+        self, instance: RowInstance, messages: Sequence[Message], last: bool
+    ) -> RowInstance:
+        """Return a row with the conversation so far, and the checks of the next answer."""
+        item = instance.data
+        if not last and item.before_last is not None:
+            item = item.before_last
         return replace(instance, data=replace(item, messages=tuple(messages)))
 
 
@@ -538,8 +612,16 @@ def optional_template(text: str | None, option: str) -> Template | None:
     return None if text is None else Template(text, f"task.{option}")
 
 
-def refuse_options(template: Template, row: Row) -> None:
-    """Raise DataInvalid if a prompt shows options that only ``task.choices`` makes."""
-    if "options" in template.names - row.keys() and "choices" in row:
+def check_no_other_prompt(row: Row) -> None:
+    """Raise DataInvalid if a row has a prompt besides that of the task."""
+    for field in ("messages", "turns"):
+        if field in row:
+            problem = f"the row has {field!r}, and task.prompt is set."
+            raise DataInvalid(problem, "Keep one.")
+
+
+def check_options_set(template: Template, row: Row) -> None:
+    """Raise DataInvalid if a prompt shows options that only ``task.choices`` would build."""
+    if "options" in template.fields - row.keys() and "choices" in row:
         problem = "task.prompt has {{ options }}, and task.choices is not set."
         raise DataInvalid(problem, "Write task.choices: {by: letter}.")

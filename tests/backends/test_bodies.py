@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from harness.backends._bodies import LEAST_LOGPROB, constrained, logprobs_in
-from harness.backends.openai import COMPATIBLE, PRESETS, OpenAIBackend
+from harness.backends._bodies import MIN_LOGPROB, constraint_fields, read_logprobs
+from harness.backends.openai import COMPATIBLE_PRESET, PRESETS, OpenAIBackend
 from harness.backends.simulated import SimulatedBackend
 from harness.calls.keys import call_key
 from harness.plugins.mock.answers import Answer
@@ -89,11 +89,11 @@ async def test_a_server_is_sent_the_schema_in_its_own_form(preset: str) -> None:
 def test_what_a_preset_takes_it_says(name: str) -> None:
     preset = PRESETS[name]
     for kind in CONSTRAINTS & preset.features("some-model"):
-        assert constrained(EACH[kind], preset.constraints)
+        assert constraint_fields(EACH[kind], preset.constraints)
 
 
 def test_a_server_known_by_its_url_alone_promises_nothing() -> None:
-    assert not COMPATIBLE.features("some-model") & CONSTRAINTS
+    assert not COMPATIBLE_PRESET.features("some-model") & CONSTRAINTS
 
 
 PLAIN = Request("m", (Message("user", "Is it?"),), Decoding(max_tokens=5), 0, Origin("a", 0, 1))
@@ -181,13 +181,13 @@ def test_odd_positions_and_tokens_are_left_out() -> None:
         "j",
     ]
     told = {"content": [{"token": "a", "top_logprobs": tokens}, "odd", {"token": "a"}, None]}
-    assert logprobs_in(told) == (
+    assert read_logprobs(told) == (
         (
             TokenLogprob("h", 0.0),
             TokenLogprob("a", -1.5),
             TokenLogprob("b", -2.0),
-            TokenLogprob("g", LEAST_LOGPROB),
-            TokenLogprob("i", LEAST_LOGPROB),
+            TokenLogprob("g", MIN_LOGPROB),
+            TokenLogprob("i", MIN_LOGPROB),
         ),
         (),
         (),
@@ -197,7 +197,7 @@ def test_odd_positions_and_tokens_are_left_out() -> None:
 
 def test_twenty_positions_are_kept_and_the_likeliest_come_first() -> None:
     position = {f"t{i}": -30.0 + i for i in range(30)}
-    found = logprobs_in({"top_logprobs": [position] * 50})
+    found = read_logprobs({"top_logprobs": [position] * 50})
     assert found is not None
     assert len(found) == 20
     # The asked-for twenty, and the one that was written.
@@ -212,8 +212,8 @@ def test_half_an_emoji_in_a_token_does_not_stop_the_cache() -> None:
         b'{"choices": [{"message": {"content": "ok"}, "logprobs": {"content": '
         b'[{"token": "x", "top_logprobs": [{"token": "\\ud83d", "logprob": -0.5}]}]}}]}'
     )
-    choice = _bodies.read(body, _Completion).choices[0]
-    found = logprobs_in(choice.logprobs)
+    choice = _bodies.decode_body(body, _Completion).choices[0]
+    found = read_logprobs(choice.logprobs)
     assert msgspec.msgpack.encode(Reply("ok", "stop", logprobs=found))
     assert found == ((TokenLogprob("\ufffd", -0.5),),)
 
@@ -240,7 +240,7 @@ def test_who_tells_them(preset: str, model: str, tells: bool) -> None:
 
 
 def test_a_server_known_by_its_url_is_asked_and_made_up_answers_have_none() -> None:
-    assert "logprobs" in COMPATIBLE.features("any")
+    assert "logprobs" in COMPATIBLE_PRESET.features("any")
     assert "logprobs" not in SimulatedBackend.features
 
 

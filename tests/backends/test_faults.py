@@ -10,7 +10,13 @@ from typing import Any, get_args
 
 import pytest
 
-from harness.backends._responses import CODES, CallContext, from_sdk, from_status, treatment_of
+from harness.backends._responses import (
+    CODES,
+    CallContext,
+    exception_treatment,
+    sdk_error,
+    status_error,
+)
 from harness.errors import CallError, FatalCallError, PromptRefused, TransientError
 
 ASKED = CallContext("http://x", "m", "KEY")
@@ -105,7 +111,7 @@ ADMINISTRATION = ("anthropic.types.organization.", "anthropic.types.beta.")
 )
 def test_each_error_class_of_an_sdk_has_a_row(modules: tuple[str, ...], table: Any) -> None:
     found = {
-        kind.__name__: treated(from_sdk(raised(kind), ASKED))
+        kind.__name__: treated(sdk_error(raised(kind), ASKED))
         for kind in classes(*modules)
         if kind.__name__ != "APIStatusError" and not kind.__module__.startswith(ADMINISTRATION)
     }
@@ -202,7 +208,8 @@ CREDENTIALS = {
 def test_each_error_class_of_a_credentials_library_has_a_row(modules: tuple[str, ...]) -> None:
     pytest.importorskip(modules[0], reason="needs the extras google, azure and aws")
     found = {
-        kind.__name__: treatment_of(kind.__new__(kind)) or "none" for kind in classes(*modules)
+        kind.__name__: exception_treatment(kind.__new__(kind)) or "none"
+        for kind in classes(*modules)
     }
     assert found == rows(CREDENTIALS[modules])
 
@@ -225,7 +232,7 @@ def test_each_modelled_error_of_converse_has_a_row() -> None:
     names = [error["shape"] for error in model["operations"]["Converse"]["errors"]]
     found = {
         name: treated(
-            from_status(shapes[name]["error"]["httpStatusCode"], {}, {"message": "No."}, ASKED)
+            status_error(shapes[name]["error"]["httpStatusCode"], {}, {"message": "No."}, ASKED)
         )
         for name in names
     }

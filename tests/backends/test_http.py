@@ -11,7 +11,7 @@ import openai
 import pytest
 
 from harness.backends._clients import SDKClient
-from harness.backends._http import HttpClient, past_proxies
+from harness.backends._http import HttpClient, proxy_bypass
 from harness.backends.openai import OpenAIBackend
 from harness.errors import CallError, ConfigError, FailureKind, FatalCallError
 from harness.records import Allowance, Decoding, Message, Origin, Request
@@ -149,7 +149,7 @@ async def test_no_limits_are_nothing_to_tell() -> None:
     ],
 )
 def test_only_this_machine_is_reached_past_a_proxy(url: str, pattern: str | None) -> None:
-    assert list(past_proxies(url)) == ([pattern] if pattern else [])
+    assert list(proxy_bypass(url)) == ([pattern] if pattern else [])
 
 
 async def test_a_proxy_is_not_asked_for_what_is_on_this_machine(
@@ -215,7 +215,7 @@ async def test_a_key_in_a_header_is_masked(header: str) -> None:
     with answering('{"text": "It is secret-in-header."}') as (url, _):
         client = HttpClient(url, headers={header: value, "x-version": "text"})
         assert await client.post("/", {}) == b'{"text": "It is [key]."}'
-        malformed = client.malformed(b"secret-in-header", ValueError("no"))
+        malformed = client.malformed_error(b"secret-in-header", ValueError("no"))
         await client.aclose()
     assert "secret-in-header" not in str(malformed)
     assert "[key]" in str(malformed)

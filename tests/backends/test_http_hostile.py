@@ -223,8 +223,8 @@ async def test_a_body_that_trickles_ends_with_an_error() -> None:
     port = server.sockets[0].getsockname()[1]
     client = HttpClient(f"http://127.0.0.1:{port}", key=KEY, timeout_s=0.5)
     with pytest.raises(TransientError, match="too slowly"):
-        async with client.opened("GET", "/results") as response:
-            await client.body(response)
+        async with client.open_response("GET", "/results") as response:
+            await client.read_body(response)
     await client.aclose()
     server.close()
     await server.wait_closed()

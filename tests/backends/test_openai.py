@@ -13,8 +13,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from harness.backends._bodies import Dialect
-from harness.backends._responses import LONGEST_S
-from harness.backends.openai import COMPATIBLE, PRESETS, OpenAIBackend, resolve_preset
+from harness.backends._responses import MAX_RESET_S
+from harness.backends.openai import COMPATIBLE_PRESET, PRESETS, OpenAIBackend, resolve_preset
 from harness.calls.keys import call_key, key_function
 from harness.errors import (
     AccessDenied,
@@ -434,9 +434,9 @@ async def test_too_many_calls_at_once_are_no_rate_limit(message: str, kind: Fail
         ("retry-after-ms: 250\r\nretry-after: 3\r\n", 0.25),
         ("retry-after-ms: soon\r\nretry-after: 3\r\n", 3.0),
         ("retry-after: 86400\r\n", 86_400.0),
-        ("retry-after: inf\r\n", LONGEST_S),
+        ("retry-after: inf\r\n", MAX_RESET_S),
         ("retry-after: Wed, 21 Oct 2015 07:28:00 GMT\r\n", 0.0),
-        ("retry-after: Wed, 21 Oct 2999 07:28:00 GMT\r\n", LONGEST_S),
+        ("retry-after: Wed, 21 Oct 2999 07:28:00 GMT\r\n", MAX_RESET_S),
         ("retry-after: Wed, 21 Oct 2999 07:28:00\r\n", None),
         ("retry-after: Wed, 41 Oct 2999 07:28:00 GMT\r\n", None),
         ("retry-after: nan\r\n", None),
@@ -614,7 +614,7 @@ def test_a_preset_is_one_line_in_a_run_file(name: str) -> None:
 def test_openai_is_the_default_and_a_bare_url_is_any_compatible_server() -> None:
     assert resolve_preset(None, None, None)[0] is PRESETS["openai"]
     assert resolve_preset(None, "http://localhost:1/v1", None) == (
-        COMPATIBLE,
+        COMPATIBLE_PRESET,
         "http://localhost:1/v1",
         None,
     )
@@ -663,7 +663,7 @@ def test_the_documentation_has_the_table_of_the_code() -> None:
 )  # fmt: skip
 def test_models_that_sample_in_one_way_take_no_temperature(model: str, takes: bool) -> None:
     assert ({"temperature", "top_p"} <= PRESETS["openai"].features(model)) is takes
-    assert "temperature" in COMPATIBLE.features(model)
+    assert "temperature" in COMPATIBLE_PRESET.features(model)
 
 
 CONSTRAINED = {

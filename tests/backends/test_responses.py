@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.backends._responses import (
-    LONGEST_S,
-    MOST,
+    MAX_RATE_LIMIT,
+    MAX_RESET_S,
     CallContext,
-    allowances,
-    duration,
-    from_exception,
-    from_status,
+    exception_error,
+    parse_duration,
+    read_allowances,
+    status_error,
 )
 from harness.errors import (
     AccessDenied,
@@ -31,7 +31,7 @@ ASKED = CallContext("http://x", "m", "KEY", "sk-1")
 @pytest.mark.parametrize("kind", ["openai.OpenAIError", "anthropic.AnthropicError"])
 def test_a_client_that_cannot_be_built_ends_the_run_without_its_key(kind: str) -> None:
     vendor, _, name = kind.partition(".")
-    error = from_exception(getattr(import_module(vendor), name)("no key sk-1"), ASKED)
+    error = exception_error(getattr(import_module(vendor), name)("no key sk-1"), ASKED)
     assert isinstance(error, FatalCallError)
     assert "sk-1" not in str(error)
 
@@ -39,16 +39,16 @@ def test_a_client_that_cannot_be_built_ends_the_run_without_its_key(kind: str) -
 def test_any_error_of_the_transport_is_transient() -> None:
     import httpx2
 
-    lost = from_exception(httpx2.RemoteProtocolError("gone"), ASKED)
+    lost = exception_error(httpx2.RemoteProtocolError("gone"), ASKED)
     assert isinstance(lost, TransientError)
     assert lost.kind == "connection_lost"
-    late = from_exception(httpx2.ReadTimeout("late"), ASKED)
+    late = exception_error(httpx2.ReadTimeout("late"), ASKED)
     assert isinstance(late, TransientError)
     assert late.kind == "timed_out"
 
 
 def test_an_exception_of_the_program_is_none_of_these() -> None:
-    assert from_exception(ZeroDivisionError(), ASKED) is None
+    assert exception_error(ZeroDivisionError(), ASKED) is None
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_an_exception_of_the_program_is_none_of_these() -> None:
 )  # fmt: skip
 def test_each_status_has_its_treatment(status: int, kind: type[CallError] | str) -> None:
     for body in (b"", "said", {"error": {"message": "said"}}, {"message": "said"}):
-        error = from_status(status, {}, body, ASKED)
+        error = status_error(status, {}, body, ASKED)
         found = error.kind if isinstance(error, TransientError) else type(error)
         assert found == kind
         assert f"http://x answered {status}: " in error.message
@@ -78,7 +78,7 @@ def test_each_status_has_its_treatment(status: int, kind: type[CallError] | str)
            "quota, please check your plan and billing details.")],
 )  # fmt: skip
 def test_an_account_that_is_used_up_ends_the_run(status: int, message: str) -> None:
-    error = from_status(status, {}, {"error": {"message": message}}, ASKED)
+    error = status_error(status, {}, {"error": {"message": message}}, ASKED)
     assert type(error) is FatalCallError
     assert message in error.message
     assert error.remedy
@@ -86,13 +86,13 @@ def test_an_account_that_is_used_up_ends_the_run(status: int, message: str) -> N
 
 def test_googles_limits_a_minute_are_no_used_up_account() -> None:
     message = "You exceeded your current quota, please check your plan and billing details."
-    error = from_status(429, {}, {"error": {"message": message}}, ASKED)
+    error = status_error(429, {}, {"error": {"message": message}}, ASKED)
     assert error.kind == "rate_limited"
 
 
 def test_a_model_that_a_gateway_does_not_know_is_no_rejected_prompt() -> None:
     message = "/chat/completions: Invalid model name passed in model=nosuch. Call `/v1/models`"
-    error = from_status(400, {}, {"error": {"message": message}}, ASKED)
+    error = status_error(400, {}, {"error": {"message": message}}, ASKED)
     assert type(error) is AccessDenied
     assert "answered 400" in error.message
     assert "model.name" in error.remedy
@@ -110,7 +110,7 @@ def test_a_model_that_a_gateway_does_not_know_is_no_rejected_prompt() -> None:
      {"message": "Please reduce the length of the messages or completion."}],
 )  # fmt: skip
 def test_a_prompt_that_is_too_long_is_known_as_such(detail: dict[str, str]) -> None:
-    assert type(from_status(400, {}, {"error": detail}, ASKED)) is PromptTooLong
+    assert type(status_error(400, {}, {"error": detail}, ASKED)) is PromptTooLong
 
 
 NOW = 1_800_000_000.0  # 2027-01-15T08:00:00Z
@@ -122,7 +122,7 @@ NOW = 1_800_000_000.0  # 2027-01-15T08:00:00Z
      ("1m30.951s", 90.951), ("59", 59), ("0.5", 0.5), ("0s", 0), ("1h", 3600), ("1s20ms", 1.02)],
 )  # fmt: skip
 def test_a_duration_is_read(text: str, seconds: float) -> None:
-    assert duration(text) == pytest.approx(seconds)
+    assert parse_duration(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_duration_is_read(text: str, seconds: float) -> None:
     ["soon", "-1s", "1s2h", "s", "", "1..5s", "1e3", "inf", "nan", "١s", "+1", " 1s", "9" * 41],
 )
 def test_what_is_no_duration_is_none(text: str) -> None:
-    assert duration(text) is None
+    assert parse_duration(text) is None
 
 
 def test_openais_headers() -> None:
@@ -142,7 +142,7 @@ def test_openais_headers() -> None:
         "x-ratelimit-remaining-tokens": "29970",
         "x-ratelimit-reset-tokens": "60ms",
     }
-    assert allowances(headers, NOW) == (
+    assert read_allowances(headers, NOW) == (
         Allowance("requests", 500, 499, 0.12),
         Allowance("tokens", 30_000, 29_970, 0.06),
     )
@@ -155,9 +155,9 @@ def test_anthropics_headers() -> None:
         headers[f"anthropic-ratelimit-{name}-remaining"] = "0"
         headers[f"anthropic-ratelimit-{name}-reset"] = "2027-01-15T08:00:10Z"
     units = ("requests", "tokens", "input_tokens", "output_tokens")
-    assert allowances(headers, NOW) == tuple(Allowance(unit, 4000, 0, 10.0) for unit in units)
+    assert read_allowances(headers, NOW) == tuple(Allowance(unit, 4000, 0, 10.0) for unit in units)
     past = headers | {"anthropic-ratelimit-requests-reset": "2027-01-15T07:59:50Z"}
-    assert allowances(past, NOW)[0].reset_s == 0
+    assert read_allowances(past, NOW)[0].reset_s == 0
 
 
 def test_a_longer_windows_limit_is_not_one_for_a_minute() -> None:
@@ -169,21 +169,21 @@ def test_a_longer_windows_limit_is_not_one_for_a_minute() -> None:
         "x-ratelimit-remaining-tokens": "17997",
         "x-ratelimit-reset-tokens": "7.66s",
     }
-    assert allowances(groq, NOW) == (
+    assert read_allowances(groq, NOW) == (
         Allowance("requests", None, 14_370, 179.56),
         Allowance("tokens", 18_000, 17_997, 7.66),
     )
 
 
 def test_nothing_told_is_nothing() -> None:
-    assert allowances({}, NOW) == ()
-    assert allowances({"x-ratelimit-limit": "10", "retry-after": "3"}, NOW) == ()
+    assert read_allowances({}, NOW) == ()
+    assert read_allowances({"x-ratelimit-limit": "10", "retry-after": "3"}, NOW) == ()
 
 
 @pytest.mark.parametrize("odd", ["", "many", "-1", "1.5", "1e9", "inf", "9" * 17, "9" * 5000, "١"])
 def test_an_odd_count_is_left_out(odd: str) -> None:
     headers = {"x-ratelimit-limit-tokens": odd, "x-ratelimit-remaining-tokens": "7"}
-    assert allowances(headers, NOW) == (Allowance("tokens", None, 7),)
+    assert read_allowances(headers, NOW) == (Allowance("tokens", None, 7),)
 
 
 @pytest.mark.parametrize(
@@ -193,14 +193,14 @@ def test_an_odd_count_is_left_out(odd: str) -> None:
 )  # fmt: skip
 def test_an_odd_reset_is_left_out(odd: str) -> None:
     headers = {"x-ratelimit-limit-tokens": "7", "x-ratelimit-reset-tokens": odd}
-    found = allowances(headers, NOW)
+    found = read_allowances(headers, NOW)
     assert found in ((Allowance("tokens", 7),), (Allowance("tokens", 7, None, 0.0),))
 
 
 @given(st.text() | st.from_regex(r"[0-9.]+(d|h|m|s|ms)?([0-9]+(d|h|m|s|ms))?", fullmatch=True))
 def test_no_header_is_believed_beyond_all_bounds(text: str) -> None:
     headers = {f"x-ratelimit-{what}-requests": text for what in ("limit", "remaining", "reset")}
-    for told in allowances(headers, NOW):
-        assert 0 <= (told.limit or 0) <= MOST
-        assert 0 <= (told.remaining or 0) <= MOST
-        assert 0 <= (told.reset_s or 0) <= LONGEST_S
+    for told in read_allowances(headers, NOW):
+        assert 0 <= (told.limit or 0) <= MAX_RATE_LIMIT
+        assert 0 <= (told.remaining or 0) <= MAX_RATE_LIMIT
+        assert 0 <= (told.reset_s or 0) <= MAX_RESET_S

@@ -117,7 +117,7 @@ def _process_state(env: Mapping[str, str], cwd: Path) -> Iterator[None]:
     sys.modules.update(own)
     columns = int(env.get("COLUMNS", 0)) or None
     widths = console.output.width, console.messages._width
-    console.output.width, console.messages._width = columns or console.PIPED[0], columns
+    console.output.width, console.messages._width = columns or console.PIPED_SIZE[0], columns
     try:
         yield
     finally:

@@ -3,7 +3,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from harness.datasets.catalogue import DataSet, catalogue, data_set
+from harness.datasets.catalogue import DataSet, catalogue, find_data_set
 from harness.errors import DataMissing
 
 each = pytest.mark.parametrize("found", catalogue().values(), ids=catalogue().keys())
@@ -11,7 +11,7 @@ each = pytest.mark.parametrize("found", catalogue().values(), ids=catalogue().ke
 
 @each
 def test_an_entry_is_complete(found: DataSet) -> None:
-    assert data_set(found.name) is found
+    assert find_data_set(found.name) is found
     assert found.licence
     assert found.about
     names = [original.name for original in found.originals]
@@ -40,7 +40,7 @@ def test_what_is_not_at_a_commit_has_its_products_pinned(found: DataSet) -> None
 
 def test_a_mistyped_name_names_the_nearest() -> None:
     with pytest.raises(DataMissing, match="no data set 'punk'") as caught:
-        data_set("punk")
+        find_data_set("punk")
     assert caught.value.remedy == "Did you mean 'punkt'?"
     with pytest.raises(DataMissing, match=r"Valid names: .*punkt"):
-        data_set("zzz")
+        find_data_set("zzz")

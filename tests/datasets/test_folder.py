@@ -45,12 +45,12 @@ def test_a_packed_file_stands_in_for_the_one_that_is_named(data: DataFolder) -> 
 
 
 def test_a_place_is_a_file_or_a_folder(data: DataFolder, tmp_path: Path) -> None:
-    assert data.place("toys") == data.root / "toys"
-    assert data.place("toys/instances.jsonl").is_file()
+    assert data.file_or_folder("toys") == data.root / "toys"
+    assert data.file_or_folder("toys/instances.jsonl").is_file()
     (tmp_path / "own").mkdir()
-    assert data.place(str(tmp_path / "own")) == tmp_path / "own"
+    assert data.file_or_folder(str(tmp_path / "own")) == tmp_path / "own"
     with pytest.raises(DataMissing, match="There is no file or folder '"):
-        data.place("x" * 300)
+        data.file_or_folder("x" * 300)
 
 
 def test_the_data_folder_goes_over_the_current_one(
@@ -67,7 +67,7 @@ def test_a_missing_data_set_names_the_command_that_brings_it(
 ) -> None:
     monkeypatch.setitem(catalogue(), "nltk_data", catalogue()["punkt"])
     with pytest.raises(DataMissing, match="harness data fetch nltk_data"):
-        data.place("nltk_data/tokenizers")
+        data.file_or_folder("nltk_data/tokenizers")
     with pytest.raises(DataMissing, match="harness data fetch nltk_data") as caught:
         data.file(catalogue()["punkt"].products[0].path)
     assert str(data.root) in caught.value.message
@@ -76,7 +76,7 @@ def test_a_missing_data_set_names_the_command_that_brings_it(
 
 def test_a_missing_data_set_that_is_not_fetched_names_its_page(data: DataFolder) -> None:
     with pytest.raises(DataMissing, match="'harness docs mock' says where to get it"):
-        data.place("mock/recordings")
+        data.file_or_folder("mock/recordings")
 
 
 @pytest.mark.parametrize("name", ["/nowhere/x.jsonl", "x.jsonl", "", ".", "a" * 5000, "a\0b"])
@@ -204,16 +204,16 @@ def test_files_next_to_the_run_file_are_found_and_a_different_one_elsewhere_is_r
     (beside / "rows.jsonl").write_text("{}")
     (beside / "check.py").write_text("1")
     assert data.file("rows.jsonl") == beside / "rows.jsonl"
-    assert data.own("./check.py") == str(beside / "check.py")
-    assert data.own("missing.py") == "missing.py"
+    assert data.next_to_run_file("./check.py") == str(beside / "check.py")
+    assert data.next_to_run_file("missing.py") == "missing.py"
     for copy in (here / "rows.jsonl", here / "check.py", data.root / "rows.jsonl"):
         copy.write_text("{}" if copy.suffix == ".jsonl" else "1")
     assert data.file("rows.jsonl").read_text() == "{}"
-    assert data.own("./check.py") == str(beside / "check.py")  # with what it imports
-    assert DataFolder(data.root, here).own("./check.py") == "./check.py"
+    assert data.next_to_run_file("./check.py") == str(beside / "check.py")  # with what it imports
+    assert DataFolder(data.root, here).next_to_run_file("./check.py") == "./check.py"
     (data.root / "rows.jsonl").write_text("{ }")
     with pytest.raises(ConfigError, match=r"two different files 'rows\.jsonl': .*data.* and .*"):
         data.file("rows.jsonl")
     (here / "check.py").write_text("2")
     with pytest.raises(ConfigError, match=r"two different files './check\.py'"):
-        data.own("./check.py")
+        data.next_to_run_file("./check.py")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from harness.datasets.rows import rows, unique
+from harness.datasets.rows import iter_unique, read_rows
 from harness.errors import DataInvalid, DataMissing
 
 ROWS = [{"id": "1", "question": "a, b?", "target": "x"}, {"id": "2", "question": "ü", "target": ""}]
@@ -30,8 +30,8 @@ FORMS = {
 def test_all_forms_hold_the_same_rows(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(FORMS[name])
-    assert [row for _, row in rows(path)] == ROWS
-    assert [where for where, _ in rows(path)] == [f"{path}, item 1", f"{path}, item 2"]
+    assert [row for _, row in read_rows(path)] == ROWS
+    assert [where for where, _ in read_rows(path)] == [f"{path}, item 1", f"{path}, item 2"]
 
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "\n".join(
@@ -83,7 +83,7 @@ def test_what_is_malformed_is_refused_with_its_place(
     path = tmp_path / name
     path.write_text(content)
     with pytest.raises(DataInvalid, match=message) as refused:
-        list(rows(path))
+        list(read_rows(path))
     assert str(path) in str(refused.value)
 
 
@@ -101,14 +101,14 @@ def test_another_encoding_is_named_with_the_line_and_the_command_that_converts_i
 ) -> None:
     path = tmp_path / name
     path.write_text(TEXTS[name], encoding="utf-8-sig")
-    assert [*rows(path)][-1][1] == {"q": "Café"}
+    assert [*read_rows(path)][-1][1] == {"q": "Café"}
     path.write_text(TEXTS[name], encoding="latin-1")
     with pytest.raises(DataInvalid, match=f"{name}, line 2: not UTF-8 text .byte 0xe9.") as refused:
-        list(rows(path))
+        list(read_rows(path))
     assert f"iconv -f WINDOWS-1252 -t UTF-8 {path} > utf8" in refused.value.remedy
     path.write_text(TEXTS[name], encoding="utf-16")
     with pytest.raises(DataInvalid, match="UTF-16 text, not UTF-8") as refused:
-        list(rows(path))
+        list(read_rows(path))
     assert "iconv -f UTF-16 -t UTF-8" in refused.value.remedy
 
 
@@ -116,16 +116,16 @@ def test_another_encoding_is_named_with_the_line_and_the_command_that_converts_i
 def test_a_binary_or_missing_file_is_an_error(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     with pytest.raises(DataMissing):
-        list(rows(path))
+        list(read_rows(path))
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataInvalid):
-        list(rows(path))
+        list(read_rows(path))
 
 
 def test_in_yaml_yes_no_and_dates_are_answers(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text("- {on: a, target: [yes, No, off, y, true, false, null, 1, 2024-02-29]}")
-    ((_, row),) = rows(path)
+    ((_, row),) = read_rows(path)
     assert row == {
         "on": "a",
         "target": ["yes", "No", "off", "y", True, False, None, 1, "2024-02-29"],
@@ -139,7 +139,7 @@ class Named(NamedTuple):
 def test_a_repeated_id_is_found_and_the_ids_take_little_memory() -> None:
     n = 100_000
     names = chain((f"item {number} {'x' * 200}" for number in range(n)), [f"item 7 {'x' * 200}"])
-    items = unique((f"place {place}", Named(name)) for place, name in enumerate(names))
+    items = iter_unique((f"place {place}", Named(name)) for place, name in enumerate(names))
     tracemalloc.start()
     try:
         for _ in range(n):

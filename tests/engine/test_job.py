@@ -63,7 +63,7 @@ async def test_a_resumed_runs_rates_cover_all_samples_begun(tmp_path: Path) -> N
     """Only passes finish early: without earlier sessions, failing samples would dominate."""
     stopped = await Session(tmp_path, 40).run()
     assert stopped.ended == "interrupted"
-    begun = len(AttemptIndex(tmp_path / "run" / "attempts.jsonl").last_round_rows())
+    begun = len(AttemptIndex(tmp_path / "run" / "attempts.jsonl").last_rounds())
     again = Session(tmp_path)
     tally = (await again.run()).tally
     assert again.at_start == (begun, begun)

@@ -133,7 +133,7 @@ async def test_an_empty_or_refused_answer_ends_the_conversation(
     await setting.run(backend)
     assert verdicts(setting)["sum/1", 0] == [True, False]
     assert setting.attempts()["sum/1", 0, 2].outcome == outcome
-    assert AttemptIndex(setting.path).last_round_rows().size == 3
+    assert AttemptIndex(setting.path).last_rounds().size == 3
     asked = len(backend.requests)
     await setting.run(backend)
     assert len(backend.requests) == asked

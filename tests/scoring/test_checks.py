@@ -5,7 +5,7 @@ import pytest
 
 from harness.errors import ConfigError, DataInvalid
 from harness.records import Instance, Score
-from harness.scoring.checks import MOST_CACHED, Check, Rules, checks_of, read_checks
+from harness.scoring.checks import MAX_CACHED_CHECKERS, Check, Rules, read_checks, row_checks
 
 
 class Checks:
@@ -16,7 +16,7 @@ class Checks:
         self.rules = Rules(self.shared)
 
     def of(self, row: dict[str, Any]) -> tuple[Check, ...]:
-        return self.rules.of(checks_of(row, self.shared), row)
+        return self.rules.resolve(row_checks(row, self.shared), row)
 
 
 def verdicts(raw: list[Any], row: dict[str, Any], text: str) -> dict[str, bool | None]:
@@ -146,7 +146,7 @@ def test_checkers_are_made_once_and_not_kept_without_bound() -> None:
     (rule,) = checks.of({"target": "x"})
     first = checks.rules.checker(rule)
     assert checks.rules.checker(rule) is first
-    for number in range(MOST_CACHED):
+    for number in range(MAX_CACHED_CHECKERS):
         checks.of({"target": str(number)})
     assert checks.rules.checker(rule) is not first
     assert checks.rules.checker(rule).check("x", Instance("1", None)).passed
@@ -171,7 +171,7 @@ def test_only_the_run_file_names_a_python_file(tmp_path: Path) -> None:
     lines = [f"__import__('pathlib').Path({str(marker)!r}).touch()", "def own(text): return False"]
     file.write_text("\n".join(lines))
     with pytest.raises(DataInvalid, match="names a Python file"):
-        checks_of({"checks": [str(file)]}, [])
+        row_checks({"checks": [str(file)]}, [])
     assert not marker.exists()
     assert verdicts([{str(file): {}}], {}, "text") == {"mine": False}
 

@@ -419,9 +419,9 @@ def test_a_shape_reads_what_it_has_and_the_rows_asked_for(tmp_path: Path) -> Non
         attempt("b", 0, 1, text="third"),
     )
     places = AttemptIndex(path)
-    last = list(places.read(Text, places.last_round_rows()))
+    last = list(places.read(Text, places.last_rounds()))
     assert [one.text for one in last] == ["second", "third"]
-    first = list(places.read(Text, places.last_round_rows(1)))
+    first = list(places.read(Text, places.last_rounds(1)))
     assert [one.text for one in first] == ["first", "third"]
 
 

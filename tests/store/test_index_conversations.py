@@ -84,4 +84,4 @@ def test_other_samples_of_the_run_keep_their_verdicts(tmp_path: Path) -> None:
     found = {one.instance: one.passed for one in index.read(Attempt)}
     assert found == {"a": True, "b": False, "c": True}
     assert index.attempts.max_round == 1
-    assert len(index.last_round_rows(1)) == 3
+    assert len(index.last_rounds(1)) == 3

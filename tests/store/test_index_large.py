@@ -75,7 +75,7 @@ def arrays(counted: CountedAttempts) -> dict[str, NDArray[Any]]:
 
 def test_the_index_is_that_of_one_process(path: Path) -> None:
     here, parts = AttemptLines(path, "followed"), AttemptLines(path, "followed")
-    here.read_more(limit=path.stat().st_size)
+    here.read_more(max_bytes=path.stat().st_size)
     assert parts.read_more()
     assert (parts.size, parts.n_lines) == (here.size, here.n_lines)
     assert here.n_lines == LINES

@@ -211,7 +211,9 @@ def test_hostile_checks_and_criteria_are_refused_or_texts(value: Any) -> None:
     for raw in ([{"judge": "polite", "criteria": value}], [{"judge": value}], value):
         try:
             checks = read_checks(raw, "'checks'")
-            found = JudgeChecks([], JUDGES).of(checks, {"field": value, "criteria": value})
+            found = JudgeChecks([], JUDGES).criteria_by_judge(
+                checks, {"field": value, "criteria": value}
+            )
         except (ConfigError, DataInvalid):
             continue
         assert found.keys() <= JUDGES.keys()

@@ -21,8 +21,8 @@ import yaml
 
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
-from harness.datasets.row_formats import plain
-from harness.datasets.rows import reread_rows, rows, rows_sha256
+from harness.datasets.row_formats import to_json_types
+from harness.datasets.rows import legacy_differences, read_rows, rows_sha256
 from harness.engine.resolving import build_task
 from harness.engine.run_files import read_runs
 from harness.errors import ConfigError, DataInvalid, ExtraMissing
@@ -270,7 +270,7 @@ def test_values_in_yaml_are_read_as_they_are_written(
         _, runs = read_runs(path)
         [run] = runs.values()
         path = Path(run.task.options["path"])
-    [(_, read)] = rows(path)
+    [(_, read)] = read_rows(path)
     value, target, option = VALUES[written]
     assert repr(read) == repr({"a": value, "target": [target], "checks": {"c": {"x": option}}})
 
@@ -307,7 +307,7 @@ def test_a_key_that_occurs_twice_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(
         DataInvalid, match=r"(line|item) \d.*key '.*' (occurs twice|is already)|twice"
     ):
-        list(rows(path))
+        list(read_rows(path))
 
 
 def test_a_float_of_32_bits_is_the_shortest_decimal_of_its_value(tmp_path: Path) -> None:
@@ -318,7 +318,7 @@ def test_a_float_of_32_bits_is_the_shortest_decimal_of_its_value(tmp_path: Path)
         "{'x \"y': 1e-7::FLOAT, 'FLOAT': 3} AS nested, 'NaN'::FLOAT AS missing"
     )
     duckdb.sql(f"COPY (SELECT {fields}) TO '{path}' (FORMAT parquet)")
-    [(_, row)] = rows(path)
+    [(_, row)] = read_rows(path)
     assert row == {
         "target": 0.1,
         "targets": [0.1, 2.5, None],
@@ -326,7 +326,7 @@ def test_a_float_of_32_bits_is_the_shortest_decimal_of_its_value(tmp_path: Path)
         "nested": {'x "y': 1e-7, "FLOAT": 3},
         "missing": None,
     }
-    assert plain({"a": np.float32(0.1), "b": [np.float16(0.1)]}) == {"a": 0.1, "b": [0.1]}
+    assert to_json_types({"a": np.float32(0.1), "b": [np.float16(0.1)]}) == {"a": 0.1, "b": [0.1]}
 
 
 def test_a_matrix_over_rows_names_the_form_that_works(tmp_path: Path) -> None:
@@ -344,7 +344,7 @@ def test_a_key_may_occur_in_several_objects_and_in_texts(tmp_path: Path) -> None
     row = {"a": {"a": [{"a": 1}, {"a": 2}]}, "b": '{"a": 1, "a": 2}', "c": 10**4400}
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": {"a": [{"a": 1}, {"a": 2}]}, "b": "{\\"a\\": 1, \\"a\\": 2}"}')
-    assert [found for _, found in rows(path)] == [{key: row[key] for key in "ab"}]
+    assert [found for _, found in read_rows(path)] == [{key: row[key] for key in "ab"}]
 
 
 BLANKS = [
@@ -440,16 +440,16 @@ def test_cells_of_tables(content: str, expected: Any, tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(content.encode())
     if isinstance(expected, list):
-        assert [row for _, row in rows(path)] == expected
+        assert [row for _, row in read_rows(path)] == expected
         return
     with pytest.raises(DataInvalid, match=expected):
-        list(rows(path))
+        list(read_rows(path))
 
 
 def test_an_alias_of_a_merged_mapping_repeats_no_key(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_text("- &a {q: x}\n- {p: &b {<<: *a, q: y}}\n- *b\n")
-    assert [row for _, row in rows(path)] == [{"q": "x"}, {"p": {"q": "y"}}, {"q": "y"}]
+    assert [row for _, row in read_rows(path)] == [{"q": "x"}, {"p": {"q": "y"}}, {"q": "y"}]
 
 
 def test_cells_of_excel(tmp_path: Path) -> None:
@@ -462,23 +462,25 @@ def test_cells_of_excel(tmp_path: Path) -> None:
         '<c s="1"><v>45413</v></c>',
     ]
     path.write_bytes(sheet([["id", "a", "b", "c"], cells]))
-    assert [row for _, row in rows(path)] == [{"id": "5", "a": "0.5", "b": True, "c": "2024-05-01"}]
+    assert [row for _, row in read_rows(path)] == [
+        {"id": "5", "a": "0.5", "b": True, "c": "2024-05-01"}
+    ]
     path.write_bytes(sheet([["id", "a", "b", "target"], cells]))
     with pytest.raises(DataInvalid, match="item 1: 'target' is a date"):
-        list(rows(path))
+        list(read_rows(path))
     path.write_bytes(sheet([["a"], ["b"]], [["a"], ["c"]]))
     with pytest.raises(DataInvalid, match="has 2 sheets: S1, S2"):
-        list(rows(path))
+        list(read_rows(path))
     damaged = bytearray(sheet([["a"], ["b"]]))
     damaged[damaged.index(b"worksheets/") + 60] ^= 0xFF  # in the compressed cells
     path.write_bytes(damaged)
     with pytest.raises(DataInvalid, match=r"is damaged|not readable as Excel"):
-        list(rows(path))
+        list(read_rows(path))
     path.write_bytes(b"PK")
     with pytest.raises(DataInvalid, match=r"not readable as Excel.* or as \.csv"):
-        list(rows(path))
+        list(read_rows(path))
     with pytest.raises(DataInvalid, match=r"not read from \.xls files.*\.xlsx"):
-        list(rows(path.with_suffix(".xls")))
+        list(read_rows(path.with_suffix(".xls")))
 
 
 def test_values_of_numpy_and_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -497,7 +499,7 @@ def test_values_of_numpy_and_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     }
     tree = {"task": {"rows": [row]}, "model": "simulated/1"}
     path = Path(read_runs(tree)[1][""].task.options["path"])
-    assert [found for _, found in rows(path)] == [
+    assert [found for _, found in read_rows(path)] == [
         {
             "prompt": "a",
             "target": [3, 0.5, True],
@@ -527,17 +529,17 @@ def test_numbers_in_excel_are_exact_or_refused(
     path = tmp_path / "a.xlsx"
     path.write_bytes(sheet([["q"], [f"<c><v>{number}</v></c>"]]))
     if text is not None:
-        assert [row for _, row in rows(path)] == [{"q": text}]
+        assert [row for _, row in read_rows(path)] == [{"q": text}]
         return
     with pytest.raises(DataInvalid, match=r"line 2: the number .* more digits"):
-        list(rows(path))
+        list(read_rows(path))
 
 
 def python_rows(row: Row) -> list[Row]:
     path = Path(
         read_runs({"task": {"rows": [row]}, "model": "simulated/1"})[1][""].task.options["path"]
     )
-    return [read for _, read in rows(path)]
+    return [read for _, read in read_rows(path)]
 
 
 DAY = datetime.datetime(2024, 5, 1)
@@ -608,10 +610,10 @@ def test_values_in_parquet(sql: str, expected: Any, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     duckdb.sql(f"COPY (SELECT {sql}) TO '{path}' (FORMAT parquet)")
     if isinstance(expected, dict):
-        assert [row for _, row in rows(path)] == [expected]
+        assert [row for _, row in read_rows(path)] == [expected]
         return
     with pytest.raises(DataInvalid, match=expected):
-        list(rows(path))
+        list(read_rows(path))
 
 
 @pytest.mark.parametrize(
@@ -672,7 +674,7 @@ def test_rows_that_are_read_otherwise_than_before_change_the_fingerprint(tmp_pat
         path = tmp_path / name
         path.write_text(content)
         digest = hashlib.sha256(content.encode()).hexdigest()
-        assert [*reread_rows(path)] == changed
+        assert [*legacy_differences(path)] == changed
         assert (rows_sha256(path) == digest) is not bool(changed)
 
 
@@ -683,7 +685,7 @@ def test_a_missing_extra_is_named(
     monkeypatch.setitem(sys.modules, library, None)
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(ExtraMissing, match=rf"install 'harness-instruct\[{extra}\]'"):
-        list(rows(tmp_path / name))
+        list(read_rows(tmp_path / name))
 
 
 def test_a_table_may_have_prompts_in_some_rows_and_turns_in_others(tmp_path: Path) -> None:

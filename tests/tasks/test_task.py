@@ -423,7 +423,7 @@ def test_rows_of_a_large_file_are_not_kept_in_memory(
     task = made(*rows, **CHECKED)
     first, again = list(task.instances()), list(task.instances())
     assert all(one is other for one, other in zip(first, again, strict=True))
-    monkeypatch.setattr("harness.datasets.rows.MOST_KEPT", 250)
+    monkeypatch.setattr("harness.datasets.rows.MAX_BYTES_IN_MEMORY", 250)
     task = made(*rows, **CHECKED)
     first, again = list(task.instances()), list(task.instances())
     assert first == again

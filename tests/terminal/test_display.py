@@ -75,7 +75,7 @@ async def test_a_resumed_runs_rates_include_earlier_sessions(
 async def test_a_line_says_what_limits_the_speed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "PLAIN_SECONDS", 0.01)
+    monkeypatch.setattr(live, "PROGRESS_INTERVAL_S", 0.01)
     notices = Notices()
     notices.loads["model"] = lambda: Load(16, 4, 3, 2, "limits.concurrency (16)")
     notices.loads["judges.0.model"] = lambda: Load(2)
@@ -94,7 +94,7 @@ async def test_a_narrow_terminal_breaks_lines_between_facts(
     notices = Notices()
     notices.loads["model"] = lambda: Load(16, 4, 3, 2, "limits.concurrency (16)")
     with display.watch("r", begun(Tally(30, rounds=4)), Stop(), notices):
-        told.print(display._rendered())
+        told.print(display._render())
     lines = told.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert "limited by limits.concurrency (16)" in lines
     assert any(one.startswith("first answers 6.7% of 15") for one in lines)
@@ -104,10 +104,10 @@ def test_lines_that_a_narrower_terminal_wraps_are_erased(monkeypatch: pytest.Mon
     told = Console(file=io.StringIO(), width=50, force_terminal=True, legacy_windows=False)
     monkeypatch.setattr(live, "messages", told)
     display = Display({"r": "r"})
-    display._drawn = 110, [48, 105, 97, 50]
+    display._drawn_width, display._drawn_lengths = 110, [48, 105, 97, 50]
     display._erase_wrapped()
     assert told.file.getvalue().count("\x1b[1A") == 3  # type: ignore[attr-defined]
-    display._drawn = 40, [40, 40]
+    display._drawn_width, display._drawn_lengths = 40, [40, 40]
     display._erase_wrapped()  # a wider terminal leaves the lines as they are
     assert told.file.getvalue().count("\x1b[1A") == 3  # type: ignore[attr-defined]
 
@@ -117,7 +117,7 @@ def test_a_narrow_terminal_keeps_the_names_of_runs(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(live, "messages", told)
     display = Display({"a": "a_rather_long_name_of_a_run", "b": "another_one_as_long"})
     display.tallies["a"] = begun(Tally(30))
-    told.print(display._rendered())
+    told.print(display._render())
     said = told.file.getvalue()  # type: ignore[attr-defined]
     assert "a_rather_long_name_of_a_run  1/30" in said
     assert "another_one_as_long" in said

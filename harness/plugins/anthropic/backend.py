@@ -10,8 +10,8 @@ from typing import Any, Literal
 import msgspec
 
 from harness.backends import (
-    REPLY_MB,
-    UNREADABLE,
+    DECODE_ERRORS,
+    MAX_REPLY_MB,
     FindCut,
     HttpBackend,
     HttpClient,
@@ -69,18 +69,18 @@ class _Block(msgspec.Struct):
 
 
 class _OutputDetails(msgspec.Struct):
-    thinking_tokens: bodies.Count | None = None
+    thinking_tokens: bodies.TokenCount | None = None
 
 
 class _CacheCreation(msgspec.Struct):
-    ephemeral_1h_input_tokens: bodies.Count = 0
+    ephemeral_1h_input_tokens: bodies.TokenCount = 0
 
 
 class _Usage(msgspec.Struct):
-    input_tokens: bodies.Count
-    output_tokens: bodies.Count
-    cache_read_input_tokens: bodies.Count | None = None
-    cache_creation_input_tokens: bodies.Count | None = None
+    input_tokens: bodies.TokenCount
+    output_tokens: bodies.TokenCount
+    cache_read_input_tokens: bodies.TokenCount | None = None
+    cache_creation_input_tokens: bodies.TokenCount | None = None
     cache_creation: _CacheCreation | None = None
     output_tokens_details: _OutputDetails | None = None
 
@@ -152,13 +152,13 @@ class MessagesBackend(HttpBackend):
         path = self.path_for(request, stream=True)
         stream = await self.client.post(path, body, request.model, text_so_far)
         if stream.lstrip().startswith(b"{"):  # a gateway has ignored ``stream``
-            return self.decoded(stream, request)
+            return self.decode_reply(stream, request)
         try:
             message, end = streamed(stream)
-        except UNREADABLE as error:
-            raise self.client.malformed(stream, error) from None
+        except DECODE_ERRORS as error:
+            raise self.client.malformed_error(stream, error) from None
         if end == "message_stop":
-            return self.decoded(encode(message), request)
+            return self.decode_reply(encode(message), request)
         if end == "error":
             status = STATUSES.get(str(message["error"].get("type")), 500)
             failed = self.client.entry_error(status, message["error"], request.model)
@@ -172,13 +172,13 @@ class MessagesBackend(HttpBackend):
         return self.path
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        message = bodies.read(content, _Message)
+        message = bodies.decode_body(content, _Message)
         # Models that hide their thinking leave an empty block.
         thoughts = [block.thinking for block in message.content if block.thinking]
         text = "".join(block.text for block in message.content if block.type == "text")
         calls = [block for block in message.content if block.type == "tool_use"]
         reason = message.stop_reason or "end_turn"
-        text, reason = bodies.with_tool_calls(
+        text, reason = bodies.format_answer(
             text,
             FINISH_REASONS.get(reason, reason),
             ((call.name, call.partial_json or call.input) for call in calls),
@@ -189,7 +189,7 @@ class MessagesBackend(HttpBackend):
             _usage(message.usage),
             message.model,
             reasoning="\n\n".join(thoughts) if thoughts else None,
-            reasoning_state=bodies.state_in(content, SIGNED, "content"),
+            reasoning_state=bodies.extract_state(content, SIGNED, "content"),
         )
 
 
@@ -241,7 +241,7 @@ class AnthropicBackend(MessagesBackend):
         secret: Callable[[str], str],
         concurrency: int,
         timeout_s: float,
-        reply_mb: float = REPLY_MB,
+        reply_mb: float = MAX_REPLY_MB,
         on_allowances: OnAllowances | None = None,
         prompt_cut: FindCut | None = None,
     ) -> None:
@@ -272,7 +272,7 @@ def _usage(counts: object) -> Usage | None:
 
     They are also None for tokens cached for an hour: the computed cost would be too low.
     """
-    usage = bodies.usage_of(counts, _Usage)
+    usage = bodies.decode_usage(counts, _Usage)
     if usage is None or (usage.cache_creation and usage.cache_creation.ephemeral_1h_input_tokens):
         return None
     read = usage.cache_read_input_tokens or 0

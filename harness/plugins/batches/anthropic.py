@@ -132,7 +132,7 @@ class AnthropicBatchProvider(HttpBatchProvider[AnthropicBackend, _Result]):
         try:
             status = STATUSES.get(msgspec.json.decode(body, type=_Error).error.type, 500)
         except msgspec.MsgspecError as error:
-            return self.client.malformed(body, error)
+            return self.client.malformed_error(body, error)
         return self.client.entry_error(status, body, request.model)
 
     def read_batch(self, data: Any) -> ProviderBatch:

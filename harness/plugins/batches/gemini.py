@@ -76,7 +76,7 @@ class GeminiBatchProvider(FileBatchProvider[GeminiBackend, _Result]):
         }
         metadata = {"file": {"displayName": tag}}
         url = self._url("upload", self.files)
-        async with self.client.opened("POST", url, headers=begin, json=metadata) as response:
+        async with self.client.open_response("POST", url, headers=begin, json=metadata) as response:
             url = response.headers.get("x-goog-upload-url", "")
         final = {"x-goog-upload-offset": "0", "x-goog-upload-command": "upload, finalize"}
         return await self.uploaded(url, headers=final, content=content)

@@ -14,7 +14,7 @@ import msgspec
 from pydantic import BeforeValidator, Field, model_validator
 from typing_extensions import override
 
-from harness.backends import UNREADABLE, HttpBackend, bodies
+from harness.backends import DECODE_ERRORS, HttpBackend, bodies
 from harness.config.validation import Section
 from harness.declarations import declared_members
 from harness.errors import CallError
@@ -246,17 +246,17 @@ class HttpBatchProvider(BatchProvider, Generic[B, R]):
     ) -> T:
         """Send a request, and return the result of ``read`` for the JSON value in the response.
 
-        An empty body is read as {}. ``parts`` are those of `HttpClient.opened`.
+        An empty body is read as {}. ``parts`` are those of `HttpClient.open_response`.
 
         Raises:
             CallError: If the request fails, or the response is malformed or too large.
         """
-        async with self.client.opened(method, url, **parts) as response:
-            content = await self.client.body(response)
+        async with self.client.open_response(method, url, **parts) as response:
+            content = await self.client.read_body(response)
         try:
             return read(msgspec.json.decode(content) if content.strip() else {})
-        except (*UNREADABLE, TypeError, AttributeError) as error:
-            raise self.client.malformed(content, error) from None
+        except (*DECODE_ERRORS, TypeError, AttributeError) as error:
+            raise self.client.malformed_error(content, error) from None
 
     async def results(
         self, url: str, read: Callable[[R], Outcome]
@@ -269,16 +269,16 @@ class HttpBatchProvider(BatchProvider, Generic[B, R]):
             CallError: If the file cannot be downloaded.
         """
         decoder = msgspec.json.Decoder(self.result)
-        limit = self.client.most_bytes
-        async with self.client.opened("GET", url, elsewhere=True) as response:
-            async for line in bodies.json_lines(self.client.parts(response), limit):
+        limit = self.client.max_bytes
+        async with self.client.open_response("GET", url, elsewhere=True) as response:
+            async for line in bodies.split_json_lines(self.client.iter_chunks(response), limit):
                 if len(line) > limit:
-                    yield _name(line), self.client.too_large()
+                    yield _name(line), self.client.too_large_error()
                     continue
                 try:
-                    result = decoder.decode(self.client.without_key(line))
-                except UNREADABLE as error:
-                    yield _name(line), self.client.malformed(line, error)
+                    result = decoder.decode(self.client.mask_bytes(line))
+                except DECODE_ERRORS as error:
+                    yield _name(line), self.client.malformed_error(line, error)
                 else:
                     yield result.name, read(result)
 
@@ -317,7 +317,7 @@ class HttpBatchProvider(BatchProvider, Generic[B, R]):
     def decoded(self, body: bytes, request: Request) -> Outcome:
         """Return the reply in a successful response's body, or the error from decoding it."""
         try:
-            return self.backend.decoded(body, request)
+            return self.backend.decode_reply(body, request)
         except CallError as failed:
             return failed
 
@@ -357,7 +357,7 @@ class FileBatchProvider(HttpBatchProvider[B, R]):
     async def uploaded(self, url: str, **parts: Any) -> str:
         """Upload a file, wait until the provider has processed it, and return its id.
 
-        ``parts`` are those of `HttpClient.opened`.
+        ``parts`` are those of `HttpClient.open_response`.
         """
         file = await self.json("POST", url, self.read_file, **parts)
         while file.status in UNPROCESSED:

@@ -26,7 +26,7 @@ from harness.plugins.batches.ledger import (
 )
 from harness.plugins.batches.provider import batch_provider
 from harness.report.table import Column, Table, table
-from harness.terminal.console import say, show, show_listing
+from harness.terminal.console import print_listing, say, show
 
 batches = VerbGroup("batches")
 batches.info.no_args_is_help = False
@@ -46,7 +46,7 @@ def listing(context: typer.Context, form: JsonFormat = "table") -> None:
         {name: v for name, v in batch._asdict().items() if name != "section"} for batch in recorded
     ]
     if form == "json":
-        show_listing("", data, form)
+        print_listing("", data, form)
     else:
         show(_table(recorded, time.time()))
 

@@ -205,7 +205,7 @@ class FileLoader(Loader):
     def __init__(
         self, path: str, files: str = "", encoding: str = "utf-8", *, data: DataFolder
     ) -> None:
-        self._root = data.place(path).absolute()
+        self._root = data.file_or_folder(path).absolute()
         self._encoding = encoding
         self._pattern = files or self.pattern
         try:
@@ -403,7 +403,7 @@ class RowLoader(Loader):
     format: type[FileRows]
 
     def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:
-        files = files_of(data.place(path), self.format)
+        files = files_of(data.file_or_folder(path), self.format)
         self._files = {"": self.format(files[0])}
         if len(files) > 1:
             self._files = {f"{place}/": self.format(file) for place, file in enumerate(files)}

@@ -23,7 +23,7 @@ from harness.engine.replies import replies_path
 from harness.errors import ConfigError, StoreFailed, UserError
 from harness.report.table import Column, Row, Table, table
 from harness.report.text import format_date, format_size
-from harness.terminal.console import output, say, show, show_facts, show_listing
+from harness.terminal.console import output, print_facts, print_listing, say, show
 
 cache = VerbGroup("cache")
 
@@ -58,7 +58,7 @@ def stats(form: JsonFormat = "table") -> None:
     for layer in call_layers(settings):
         shared |= layer.facts()
     if shared and not replies_path(settings).exists():
-        show_listing("", shared, form) if form == "json" else show_facts(shared)
+        print_listing("", shared, form) if form == "json" else print_facts(shared)
         return
     with _opened("ro") as (path, file):
         rows = _kept(file, {"until": None, "backend": None, "model": None})
@@ -80,9 +80,9 @@ def stats(form: JsonFormat = "table") -> None:
         facts["paid"] = f"at most ${usd:,.2f} by {by}"
     facts |= shared
     if form == "json":
-        show_listing("", facts | {"of": [row._asdict() for row in rows]}, form)
+        print_listing("", facts | {"of": [row._asdict() for row in rows]}, form)
         return
-    show_facts(facts)
+    print_facts(facts)
     if rows:
         output.print()
         show(cache_table(rows))

@@ -36,7 +36,7 @@ class RunAnswers:
         self._row: dict[int, int] = {}
         self.failed = 0
         self.scripted = self._index.attempts.turns is not None
-        last_rounds = self._index.last_round_rows()
+        last_rounds = self._index.last_rounds()
         rows = last_rounds[self._index.attempts.sample[last_rounds] == 0].tolist()
         texts: list[bytes] = []
         for row, answer in zip(rows, self._read(rows), strict=True):

@@ -24,7 +24,7 @@ from harness.plugins.choices.extraction import (
 from harness.records import Message, Request, Score, content_hash
 from harness.scoring import CHOICE, is_blank
 from harness.scoring.likelihoods import AnswerLikelihood, likelihood_request, read_likelihoods
-from harness.tasks.items import FIELD, QuestionForm
+from harness.tasks.items import CHOICES_FIELD, QuestionForm
 
 TargetKind = Literal["index", "letter", "text"]
 MOST_SHOWN = 40  # characters of a target in an error message
@@ -134,29 +134,29 @@ class MultipleChoice(QuestionForm):
         return astuple(self)
 
     @property
-    def by_likelihood(self) -> bool:
-        """Whether given answers are compared by their log-likelihoods."""
+    def uses_likelihoods(self) -> bool:
+        """Whether the log-likelihoods of given answers are compared."""
         return self.by != "letter"
 
     def template(self) -> prompts.Template:
         """Return the built-in template of the prompt."""
-        return prompts.read(f"multiple_choice/{self.by}")
+        return prompts.read_builtin(f"multiple_choice/{self.by}")
 
-    def lettered(self, row: Row, name: str) -> tuple[Row, Options]:
-        """Return a row with the fields that templates use, and its options.
+    def add_options(self, row: Row, instance: str) -> tuple[Row, Options]:
+        """Build the options of a row, and add the fields that templates use.
 
         The fields are ``question``, ``choices`` in the order shown, ``options`` (one per line,
         after its letter), ``letters`` ("A, B or C") and ``target``, the right answer. If the row's
         labels are numbers and its options have none, they take the place of the letters.
         """
-        for field in (FIELD, "target"):
+        for field in (CHOICES_FIELD, "target"):
             if field not in row:
                 remedy = "Write a list of texts as 'choices', and the right one as 'target'."
                 raise DataInvalid(f"the row has no {field!r}, for multiple choice.", remedy)
         if "messages" in row:
             problem = "a row cannot have both 'choices' and 'messages'."
             raise DataInvalid(problem, "Write the question as 'question'.")
-        raw = row[FIELD]
+        raw = row[CHOICES_FIELD]
         target = row["target"]
         kind = self.target
         labels: object = None
@@ -174,11 +174,11 @@ class MultipleChoice(QuestionForm):
                 letters = names
         order = list(range(len(texts)))
         if self.shuffle is not None and _may_shuffle(row):
-            order.sort(key=lambda index: content_hash([self.shuffle, name, index]))
+            order.sort(key=lambda index: content_hash([self.shuffle, instance, index]))
         right = order.index(right_choice(target, texts, kind))
         options = Options(tuple(texts[index] for index in order), letters, right)
         fields: Row = {
-            FIELD: list(options.texts),
+            CHOICES_FIELD: list(options.texts),
             "options": "\n".join(
                 f"{letter}. {text}" for letter, text in zip(letters, options.texts, strict=True)
             ),
@@ -189,20 +189,20 @@ class MultipleChoice(QuestionForm):
             fields["question"] = row["prompt"]
         return {**row, **fields}, options
 
-    def asked(self, options: Options, prompt: str) -> Options:
-        """Return the options, with whether the prompt contains their texts."""
+    def note_prompt(self, options: Options, prompt: str) -> Options:
+        """Return the options, with a note of whether the prompt contains their texts."""
         return replace(options, shown=all(text in prompt for text in options.texts))
 
     def answers(self, options: Options) -> Sequence[str]:
         """Return the possible answers, texts or letters, in the order of the options."""
         return options.texts if self.by == "choice_logprob" else options.labels
 
-    def wrong_answer(self, options: Options, name: str) -> str:
-        """Return a wrong answer, chosen by the instance's name."""
+    def wrong_answer(self, options: Options, instance: str) -> str:
+        """Return a wrong answer, chosen by the id of the instance."""
         n = len(options.texts)
-        return self.answers(options)[(options.right + 1 + crc32(name.encode()) % (n - 1)) % n]
+        return self.answers(options)[(options.right + 1 + crc32(instance.encode()) % (n - 1)) % n]
 
-    def request(self, options: Options, request: Request) -> Request:
+    def likelihood_request(self, options: Options, request: Request) -> Request:
         """Return a request for the log-likelihoods of all answers.
 
         An answer follows the prompt after a space, as in lm-evaluation-harness.
@@ -217,7 +217,7 @@ class MultipleChoice(QuestionForm):
         messages = [Message("user", context), *answers]
         return likelihood_request(request, messages, len(answers))
 
-    def problems(self, options: Options, messages: Sequence[Message]) -> Iterator[str]:
+    def prompt_warnings(self, options: Options, messages: Sequence[Message]) -> Iterator[str]:
         """Yield a sentence if the model shall name an option, but the prompt has none of them."""
         prompt = "\n".join(message.content for message in messages).casefold()
         if self.by != "choice_logprob" and not any(
@@ -225,19 +225,19 @@ class MultipleChoice(QuestionForm):
         ):
             yield "The prompt has none of the choices: write {{ options }} into task.prompt."
 
-    def chosen(self, options: Options, text: str) -> str:
+    def read_answer(self, options: Options, text: str) -> str:
         """Return the answer that a reply chooses: a letter, or an option's text.
 
         Raises:
             Unparseable: If the reply chooses no answer.
         """
-        if not self.by_likelihood:
+        if not self.uses_likelihoods:
             numbers = () if options.labels[0] in LETTERS else options.labels
             letter = _extraction(options.texts, numbers).read(text)
             return options.labels[LETTERS.index(letter)]
         return self.answers(options)[_likeliest(self._sums(options, text))]
 
-    def scores(self, options: Options, text: str) -> dict[str, Score]:
+    def score(self, options: Options, text: str) -> dict[str, Score]:
         """Return the score ``choice``, which is the verdict, and normalised accuracies.
 
         By likelihood, the answer with the largest sum of log-probabilities is chosen, as in
@@ -247,7 +247,7 @@ class MultipleChoice(QuestionForm):
         Raises:
             Unparseable: If the reply chooses no option.
         """
-        chosen = self.answers(options).index(self.chosen(options, text))
+        chosen = self.answers(options).index(self.read_answer(options, text))
         passed = chosen == options.right
         reason = "" if passed else f"{options.labels[chosen]} is not the right option"
         n = len(options.texts)

@@ -51,7 +51,7 @@ def read_positions(index: AttemptIndex) -> PositionBias | None:
 
     Answers without a choice, and those to prompts that do not show the options, are ``missing``.
     """
-    rows = index.last_round_rows(1)
+    rows = index.last_rounds(1)
     answers: list[_Places] = []
     clusters: list[int] = []
     numbers: dict[str, int] = {}

@@ -19,13 +19,13 @@ from urllib.parse import quote
 import msgspec
 
 from harness.backends import (
-    REPLY_MB,
+    MAX_REPLY_MB,
     FindCut,
     HttpBackend,
     HttpClient,
     OnAllowances,
     bodies,
-    converting,
+    convert_cloud_errors,
 )
 from harness.errors import ConfigError, import_extra
 from harness.records import (
@@ -61,7 +61,7 @@ class AwsClient(HttpClient):
         self._profile = profile
         self._lock = threading.Lock()
 
-    async def request(self, path: str, content: bytes) -> HttpRequest:
+    async def prepare_request(self, path: str, content: bytes) -> HttpRequest:
         headers = await asyncio.to_thread(self._signed, path, content)
         return self.build_request(path, content, headers)
 
@@ -70,7 +70,10 @@ class AwsClient(HttpClient):
         auth = import_extra("botocore.auth", "aws")
         awsrequest = import_extra("botocore.awsrequest", "aws")
         errors = import_extra("botocore.exceptions", "aws")
-        with converting("AWS", "Log in (aws sso login), or set the AWS variables."), self._lock:
+        with (
+            convert_cloud_errors("AWS", "Log in (aws sso login), or set the AWS variables."),
+            self._lock,
+        ):
             if self._credentials is None:
                 self._credentials = session.Session(profile=self._profile).get_credentials()
             if self._credentials is None:
@@ -123,10 +126,10 @@ class _Output(msgspec.Struct):
 
 
 class _Usage(msgspec.Struct, rename="camel"):
-    input_tokens: bodies.Count
-    output_tokens: bodies.Count
-    cache_read_input_tokens: bodies.Count | None = None
-    cache_write_input_tokens: bodies.Count | None = None
+    input_tokens: bodies.TokenCount
+    output_tokens: bodies.TokenCount
+    cache_read_input_tokens: bodies.TokenCount | None = None
+    cache_write_input_tokens: bodies.TokenCount | None = None
 
     def record(self) -> Usage:
         # Input does not include the cached tokens.
@@ -170,7 +173,7 @@ class BedrockBackend(HttpBackend):
         secret: Callable[[str], str],
         concurrency: int,
         timeout_s: float,
-        reply_mb: float = REPLY_MB,
+        reply_mb: float = MAX_REPLY_MB,
         on_allowances: OnAllowances | None = None,
         prompt_cut: FindCut | None = None,
     ) -> None:
@@ -224,26 +227,26 @@ class BedrockBackend(HttpBackend):
         return {key: value for key, value in body.items() if value} | dict(decoding.extra)
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        response = bodies.read(content, _Response)
+        response = bodies.decode_body(content, _Response)
         text = ""
         thoughts = ""
         calls = []
         for block in response.output.message.content:
-            text += bodies.text_of(block.text)
+            text += bodies.content_text(block.text)
             if block.reasoning_content and block.reasoning_content.reasoning_text:
-                thoughts += bodies.text_of(block.reasoning_content.reasoning_text.text)
+                thoughts += bodies.content_text(block.reasoning_content.reasoning_text.text)
             if block.tool_use:
                 calls.append((block.tool_use.name, block.tool_use.input))
-        usage = bodies.usage_of(response.usage, _Usage)
+        usage = bodies.decode_usage(response.usage, _Usage)
         reason = FINISH_REASONS.get(response.stop_reason, response.stop_reason)
-        text, reason = bodies.with_tool_calls(text, reason, calls)
+        text, reason = bodies.format_answer(text, reason, calls)
         return Reply(
             text,
             reason,
             usage.record() if usage else None,
-            tier=bodies.tier(response.service_tier.get("type")),
+            tier=bodies.service_tier(response.service_tier.get("type")),
             reasoning=thoughts or None,
-            reasoning_state=bodies.state_in(content, SIGNED, "output", "message", "content"),
+            reasoning_state=bodies.extract_state(content, SIGNED, "output", "message", "content"),
         )
 
 

@@ -19,14 +19,14 @@ import msgspec
 from msgspec import structs
 
 from harness.backends import (
-    REPLY_MB,
+    MAX_REPLY_MB,
     FindCut,
     HttpBackend,
     HttpClient,
     OnAllowances,
     TokenClient,
     bodies,
-    converting,
+    convert_cloud_errors,
 )
 from harness.errors import ConfigError, PromptRefused, import_extra
 from harness.plugins.anthropic.backend import TAKEN, MessagesBackend
@@ -51,13 +51,13 @@ class GoogleCloudClient(TokenClient):
     library = "google.auth", "google"
     _credentials: Any = None
 
-    def valid(self) -> bool:
+    def has_valid_token(self) -> bool:
         return bool(self._credentials and self._credentials.valid)
 
-    def new_token(self) -> str:
+    def fetch_token(self) -> str:
         google = import_extra(*self.library)
         transport = import_extra("google.auth.transport.requests", "google")
-        with converting("Google Cloud", "Log in: gcloud auth application-default login."):
+        with convert_cloud_errors("Google Cloud", "Log in: gcloud auth application-default login."):
             if self._credentials is None:
                 self._credentials, _ = google.default(scopes=[SCOPE])
             self._credentials.refresh(transport.Request())
@@ -108,10 +108,10 @@ class _Feedback(msgspec.Struct, rename="camel"):
 
 
 class _Usage(msgspec.Struct, rename="camel"):
-    prompt_token_count: bodies.Count
-    candidates_token_count: bodies.Count | None = None
-    thoughts_token_count: bodies.Count | None = None
-    cached_content_token_count: bodies.Count | None = None
+    prompt_token_count: bodies.TokenCount
+    candidates_token_count: bodies.TokenCount | None = None
+    thoughts_token_count: bodies.TokenCount | None = None
+    cached_content_token_count: bodies.TokenCount | None = None
     service_tier: Any = None
 
     def record(self) -> Usage:
@@ -154,7 +154,7 @@ class GeminiBackend(HttpBackend):
         secret: Callable[[str], str],
         concurrency: int,
         timeout_s: float,
-        reply_mb: float = REPLY_MB,
+        reply_mb: float = MAX_REPLY_MB,
         on_allowances: OnAllowances | None = None,
     ) -> None:
         self.service_tier = service_tier
@@ -217,21 +217,21 @@ class GeminiBackend(HttpBackend):
         return body | extra
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        response = bodies.read(content, _Response)
+        response = bodies.decode_body(content, _Response)
         if not response.candidates:
             if (feedback := response.prompt_feedback) and feedback.block_reason:
                 why = feedback.block_reason_message or feedback.block_reason
                 raise PromptRefused(f"{self.endpoint} blocked the prompt: {why}")
             raise ValueError("a response has no candidates")
-        first, *others = bodies.readable(
+        first, *others = bodies.read_answers(
             range(len(response.candidates)),
             lambda place: _reply(content, response, place, request),
         )
-        usage = bodies.usage_of(response.usage_metadata, _Usage)
+        usage = bodies.decode_usage(response.usage_metadata, _Usage)
         if usage:
-            tier = bodies.tier(usage.service_tier)
+            tier = bodies.service_tier(usage.service_tier)
             first = structs.replace(first, usage=usage.record(), tier=tier)
-        return bodies.with_others(first, others, request)
+        return bodies.join_samples(first, others, request)
 
 
 def _reply(content: bytes, response: _Response, place: int, request: Request) -> Reply:
@@ -240,20 +240,20 @@ def _reply(content: bytes, response: _Response, place: int, request: Request) ->
     parts = (candidate.content and candidate.content.parts) or []
     state = None
     if parts:
-        state = bodies.state_in(content, SIGNED, "candidates", place, "content", "parts")
+        state = bodies.extract_state(content, SIGNED, "candidates", place, "content", "parts")
     text = ""
     thoughts = ""
     calls = []
     for part in parts:
         if part.thought:
-            thoughts += bodies.text_of(part.text)
+            thoughts += bodies.content_text(part.text)
         else:
-            text += bodies.text_of(part.text)
+            text += bodies.content_text(part.text)
         if part.function_call:
             calls.append((part.function_call.name, part.function_call.args))
     reason = candidate.finish_reason or "STOP"
     reason = FINISH_REASONS.get(reason, reason.lower())
-    text, reason = bodies.with_tool_calls(text, reason, calls)
+    text, reason = bodies.format_answer(text, reason, calls)
     return Reply(
         text,
         reason,
@@ -282,7 +282,7 @@ def _constrained(constraint: DecodingConstraint) -> JsonObject:
 def _logprobs(result: object) -> Logprobs | None:
     if not isinstance(result, dict) or not isinstance(result.get("topCandidates"), list):
         return None
-    return bodies.likeliest(map(_pairs, result["topCandidates"]))
+    return bodies.rank_tokens(map(_pairs, result["topCandidates"]))
 
 
 def _pairs(position: object) -> bodies.Pairs:
@@ -316,7 +316,7 @@ class AnthropicVertexBackend(MessagesBackend):
         *,
         concurrency: int,
         timeout_s: float,
-        reply_mb: float = REPLY_MB,
+        reply_mb: float = MAX_REPLY_MB,
         on_allowances: OnAllowances | None = None,
         prompt_cut: FindCut | None = None,
     ) -> None:

@@ -107,7 +107,7 @@ def read_findings(index: AttemptIndex, round_: int | None = None) -> ConstraintF
     misses = dict[str, Misses]()
     positions = set[tuple[str, int]]()
     without = 0
-    for line in index.read(_Scored, index.last_round_rows(round_)):
+    for line in index.read(_Scored, index.last_rounds(round_)):
         has_constraints = False
         for name, score in line.scores.items():
             for place, constraint in enumerate(score.constraints()):

@@ -75,7 +75,7 @@ def read_answers(
     index: AttemptIndex, judges: Sequence[str], round_: int | None = None
 ) -> Iterator[JudgedAnswer]:
     """Yield each sample's last answer (up to ``round_``, if given), with its latest verdicts."""
-    rows = index.last_round_rows(round_)
+    rows = index.last_rounds(round_)
     recorded = index.read_judgements(rows, _JUDGEMENT.decode, judges)
     for line, judgements in zip(index.read(_Answered, rows), recorded, strict=True):
         verdicts = [None if judgement is None else _said(judgement) for judgement in judgements]

@@ -20,7 +20,7 @@ from msgspec.structs import asdict, replace
 
 from harness.analysis.breakdown import is_verdict, mean_by_group, mean_score
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
-from harness.datasets.rows import rows
+from harness.datasets.rows import read_rows
 from harness.errors import ConfigError, DataInvalid
 from harness.plugins.comparisons.comparable import (
     Run,
@@ -363,7 +363,7 @@ def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
     """Return the published scores in a CSV or JSONL file, by benchmark and then by model."""
     scores: dict[str, dict[str, float]] = {}
     seen = set[str]()
-    for where, row in rows(path):
+    for where, row in read_rows(path):
         model = row.pop(MODEL, None)
         if not isinstance(model, str) or not model.strip():
             raise DataInvalid(f"{where}: it must name a {MODEL}.")

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import structs
 
-from harness.backends import REPLY_MB, UNREADABLE, OnAllowances, bodies, encode
+from harness.backends import DECODE_ERRORS, MAX_REPLY_MB, OnAllowances, bodies, encode
 from harness.backends.openai import CompletionChoice, OpenAIBackend, ProviderPreset
 from harness.errors import CallError, ConfigError, RequestRejected, TransientError
 from harness.plugins.completions import loglikelihoods
@@ -46,7 +46,10 @@ class OpenAICompletionsBackend(OpenAIBackend):
     may_change = OpenAIBackend.may_change | {"prompts_per_request"}
     path = "/completions"
     conversation = False
-    usual: ClassVar[bodies.Dialects] = {**OpenAIBackend.usual, "json_schema": "structured_outputs"}
+    usual_dialects: ClassVar[bodies.Dialects] = {
+        **OpenAIBackend.usual_dialects,
+        "json_schema": "structured_outputs",
+    }
 
     def __init__(
         self,
@@ -60,7 +63,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
         secret: Callable[[str], str],
         concurrency: int,
         timeout_s: float,
-        reply_mb: float = REPLY_MB,
+        reply_mb: float = MAX_REPLY_MB,
         model: str = "",
         on_allowances: OnAllowances | None = None,
     ) -> None:
@@ -80,7 +83,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
         self._joint = JointPrompts(prompts_per_request, self._together, alone) if several else None
         self._takes_lists = True  # of prompts, as far as is known
 
-    def dialect(self, preset: ProviderPreset) -> ProviderPreset:
+    def adapt_preset(self, preset: ProviderPreset) -> ProviderPreset:
         """Return the preset for the Completions API, which rejects newer parameters."""
         constraints = {}
         for kind, dialect in preset.constraints.items():
@@ -96,11 +99,11 @@ class OpenAICompletionsBackend(OpenAIBackend):
             body["logprobs"] = request.decoding.logprobs
         return body | self.parameters(request)
 
-    def answer(
+    def read_answer(
         self, choices: Sequence[CompletionChoice], request: Request
     ) -> tuple[str, str, str | None]:
         if not request.loglikelihoods:
-            return super().answer(choices, request)
+            return super().read_answer(choices, request)
         echoes = [choice.logprobs for choice in sorted(choices, key=_place)]
         if request.window:
             return loglikelihoods.logprobs(echoes), "stop", None
@@ -119,7 +122,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
         tokens = await self._tokens(text, request.model)
         windows = loglikelihoods.windows(before, tokens, request.window)
         body = {**self.body(request), "prompt": [window for window, _ in windows]}
-        reply = self.decoded(await self.client.post(self.path, body, request.model), request)
+        reply = self.decode_reply(await self.client.post(self.path, body, request.model), request)
         log_likelihood = loglikelihoods.total(reply.text, [count for _, count in windows])
         return structs.replace(reply, text=log_likelihood)
 
@@ -170,12 +173,12 @@ class OpenAICompletionsBackend(OpenAIBackend):
         content = await self.client.post(self.path, body, first.model)
         try:
             replies = self.replies(content, requests)
-        except UNREADABLE as error:
-            raise self.client.malformed(content, error) from None
+        except DECODE_ERRORS as error:
+            raise self.client.malformed_error(content, error) from None
         outcomes: list[Reply | CallError] = []
         for reply in replies:
             if not isinstance(reply, CallError):
-                reply = self.client.masked(reply)
+                reply = self.client.mask_reply(reply)
             outcomes.append(reply)
         return outcomes
 
@@ -185,13 +188,13 @@ class OpenAICompletionsBackend(OpenAIBackend):
         content = await self.client.post("/../tokenize", body, model)
         try:
             return msgspec.json.decode(content, type=_Tokenised).tokens
-        except UNREADABLE as error:
-            raise self.client.malformed(content, error) from None
+        except DECODE_ERRORS as error:
+            raise self.client.malformed_error(content, error) from None
 
-    def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
+    def read_choice(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
         if not isinstance(choice.text, str):
             raise ValueError("a choice has no text")
-        return choice.text, bodies.finish(choice.finish_reason), None
+        return choice.text, bodies.finish_reason(choice.finish_reason), None
 
 
 def _place(choice: CompletionChoice) -> int:

@@ -17,12 +17,12 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from harness.backends._http import certificates
+from harness.backends._http import tls_context
 from harness.config.run_file import RunFile
 from harness.config.sections import JudgeSection
 from harness.config.settings import Settings, check_network, nltk_folders
-from harness.datasets.catalogue import DataSet, Original, Product, catalogue, data_set
-from harness.datasets.folder import content_sha256, installed, sha256
+from harness.datasets.catalogue import DataSet, Original, Product, catalogue, find_data_set
+from harness.datasets.folder import content_sha256, installed_file, sha256
 from harness.engine.judges import published_prompts
 from harness.engine.models import ModelBuilder, Resources, build_models
 from harness.errors import DataInvalid, DataMissing, HarnessError, UserError, unreadable_file_error
@@ -206,7 +206,7 @@ def _pieces(product: Product, originals: Sequence[Path]) -> Iterator[bytes]:
 
 def _is_there(product: Product, root: Path) -> bool | None:
     """Return whether a product is in the data folder, or None if its content is wrong."""
-    path = installed(root, product.path)
+    path = installed_file(root, product.path)
     if path is None:
         return False
     try:
@@ -246,7 +246,7 @@ def download(
     try:
         redirects = {"follow_redirects": True, "max_redirects": MOST_REDIRECTS}
         options: Any = {"headers": {"User-Agent": "harness"}, "timeout": silence, **redirects}
-        options["verify"] = certificates()
+        options["verify"] = tls_context()
         with httpx2.Client(**options) as client, client.stream("GET", url) as response:
             if response.status_code != 200:
                 status = f"{response.status_code} {response.reason_phrase}".strip()
@@ -350,7 +350,7 @@ def fetch_prompts(names: Iterable[str], settings: Settings) -> None:
     """Download missing data sets of published prompts, unless HARNESS_FETCH is false."""
     if not settings.fetch:
         return
-    for dataset in map(data_set, names):
+    for dataset in map(find_data_set, names):
         if summary(dataset, settings.data_dir) != "yes":
             say(f"Fetching {dataset.name} ({dataset.licence}) from {dataset.home}")
             try:

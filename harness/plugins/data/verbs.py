@@ -14,8 +14,8 @@ from harness.cli.options import JsonFormat, Overrides, check_picture
 from harness.cli.verbs import VerbGroup
 from harness.config.loading import parse_override
 from harness.config.settings import Settings
-from harness.datasets.catalogue import catalogue, data_set
-from harness.datasets.folder import DataFolder, installed
+from harness.datasets.catalogue import catalogue, find_data_set
+from harness.datasets.folder import DataFolder, installed_file
 from harness.errors import ConfigError, DataMissing
 from harness.plugin_loader import Kind, kind
 from harness.plugins.data import documents
@@ -26,7 +26,7 @@ from harness.plugins.data.documents import (
 )
 from harness.plugins.data.fetch import install, summary
 from harness.ports import Task, overrides_method
-from harness.terminal.console import output, say, show, show_listing, write
+from harness.terminal.console import output, print_listing, say, show, write
 
 WIDE = 80  # columns of a terminal on which data sets are listed as a table
 
@@ -44,11 +44,11 @@ def fetch_one(
         mirror: Download the original files from URL/NAME/FILE.
     """
     root = Settings().data_dir
-    dataset = data_set(name)
+    dataset = find_data_set(name)
     if not install(dataset, root, mirror):
         say(f"{name} is already installed.")
     for product in dataset.products:
-        write(str(installed(root, product.path)))
+        write(str(installed_file(root, product.path)))
 
 
 @data.verb("ls")
@@ -72,7 +72,7 @@ def list_all(form: JsonFormat = "table") -> None:
         keys = ("name", "about", "licence", "home")
         facts = {key: getattr(dataset, key) for key in keys}
         data.append(facts | {"installed": state, "bytes": bytes_})
-    show_listing(table if output.width >= WIDE else Group(*lines), data, form)
+    print_listing(table if output.width >= WIDE else Group(*lines), data, form)
     say(f"The data folder is {root}.")
 
 
@@ -85,7 +85,7 @@ def print_path(name: Annotated[str | None, typer.Argument()] = None) -> None:
     """
     folder = Settings().data_dir
     if name is not None:
-        dataset = data_set(name)
+        dataset = find_data_set(name)
         if (state := summary(dataset, folder)) != "yes":
             problem = f"The data set {name!r} is incomplete in {folder} (installed: {state})."
             remedy = f"Run 'harness data fetch {name}', or set HARNESS_DATA_DIR to where it is."

@@ -24,7 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 import harness
-from harness.backends._http import certificates
+from harness.backends._http import tls_context
 from harness.backends.openai import PRESETS
 from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system_type
 from harness.cli.options import JsonFormat
@@ -51,7 +51,7 @@ from harness.plugin import CheckupFinding as Finding
 from harness.plugin import CheckupState
 from harness.plugins.anthropic import backend as anthropic
 from harness.report.text import escape_text, format_size
-from harness.terminal.console import show_listing
+from harness.terminal.console import print_listing
 
 SECONDS = 1.0  # time limit for all endpoints together
 START = "Start one to use it."
@@ -103,7 +103,7 @@ def doctor(
 
 
 def _show(sections: Mapping[str, Sequence[Finding]], form: JsonFormat) -> NoReturn:
-    show_listing(_rendered(sections), sections, form)
+    print_listing(_rendered(sections), sections, form)
     broken = any(
         finding.state == "broken" for findings in sections.values() for finding in findings
     )
@@ -335,7 +335,7 @@ def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> list[Fin
     import httpx2
 
     try:
-        context = certificates()
+        context = tls_context()
     except ConfigError as error:
         return [Finding("lack", "TLS", error.message, error.remedy)]
     end = time.monotonic() + seconds

@@ -31,7 +31,7 @@ from harness.ports import Judge, overrides_method
 from harness.records import Usage
 from harness.report.text import escape_text, format_usd
 from harness.store.runs import run_name
-from harness.terminal.console import output, say, show_facts
+from harness.terminal.console import output, print_facts, say
 
 ASSUMED_TOKENS = 1_000  # of an answer whose length is not limited, to decide whether to ask
 MOST_REFERENCES = 100  # reference answers that are scored before a run starts
@@ -218,7 +218,7 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str], base: str) -> Non
             rows["not set"] = f"{', '.join(dict.fromkeys(missing))}: needed for a real run"
     common = _common(facts) if len(jobs) > 1 else {}
     if common:
-        show_facts({"runs": f"{len(jobs):,}, each with", **common})
+        print_facts({"runs": f"{len(jobs):,}, each with", **common})
         output.print()
     prompts: list[object] = []  # already shown
     for job, plan, rows in zip(jobs, plans, facts, strict=True):
@@ -226,7 +226,7 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str], base: str) -> Non
         if job.folder.has_attempts():
             run += " (continued)"
         own_rows = {name: text for name, text in rows.items() if name not in common}
-        show_facts({"run": run, **own_rows})
+        print_facts({"run": run, **own_rows})
         if plan.first not in prompts:
             prompts.append(plan.first)
             for message in plan.first or ():
@@ -235,7 +235,7 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str], base: str) -> Non
         if len(jobs) > 1:
             output.print()
     if len(jobs) > 1:
-        show_facts(_totals(jobs, plans), "bold")
+        print_facts(_totals(jobs, plans), "bold")
 
 
 def _common(facts: Sequence[Mapping[str, str]]) -> dict[str, str]:

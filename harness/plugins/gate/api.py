@@ -53,7 +53,7 @@ def check_section(
     default = {} if run.check is None else run.check.model_dump()
     baseline = default.get("baseline")
     if baseline and Path(baseline).suffix in RUN_FILE:
-        default["baseline"] = DataFolder(Path(), run.folder).own(baseline)
+        default["baseline"] = DataFolder(Path(), run.folder).next_to_run_file(baseline)
     if not check.keys() & {"min", "max", "baseline"}:
         if not default and "max_drop" not in check:
             remedy = f"Set one, such as {example}, or the run file's section 'check'"

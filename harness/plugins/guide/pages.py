@@ -16,7 +16,7 @@ from harness.errors import ConfigError, suggest_name
 from harness.plugins.guide.search import DocumentSection, SectionIndex, sections_of
 from harness.report.text import escape_text, escape_unprintable
 from harness.store.files import make_folder, write_atomically
-from harness.terminal.console import output, say, show_facts, show_listing
+from harness.terminal.console import output, print_facts, print_listing, say
 from harness.wording import format_count, truncate
 
 MOST_MATCHES = 6  # sections that a search shows
@@ -42,9 +42,9 @@ def docs(
     if not text:
         titles = {name: _title(name, path) for name, path in pages.items()}
         if form == "json":
-            show_listing("", titles, form)
+            print_listing("", titles, form)
         else:
-            show_facts(titles)
+            print_facts(titles)
         return
     page, _, anchor = text.removeprefix("docs/").partition("#")
     name = page.removesuffix(".md")
@@ -89,7 +89,7 @@ def _show_matches(text: str, pages: Mapping[str, Path], form: str) -> None:
         section = match.section
         facts[f"{section.page}: {section.heading}"] = _context(match.context)
     if form == "json":
-        show_listing("", facts, form)
+        print_listing("", facts, form)
         return
     for match in matches[:MOST_MATCHES]:
         section = match.section

@@ -19,7 +19,7 @@ import msgspec
 
 from harness.config.settings import check_network
 from harness.datasets.folder import DataFolder, sha256
-from harness.datasets.row_formats import plain, read_fields
+from harness.datasets.row_formats import read_fields, to_json_types
 from harness.errors import (
     ConfigError,
     DataInvalid,
@@ -147,7 +147,7 @@ class HubDataset:
             raise DataInvalid(f"{self.name}: not readable as a data set ({why}).") from None
 
     @property
-    def large(self) -> bool:
+    def is_large(self) -> bool:
         """Whether the rows are streamed, or too many to keep in memory."""
         count = getattr(self._loaded, "num_rows", None)
         return count is None or count > MOST_KEPT
@@ -165,8 +165,8 @@ class HubDataset:
                 where = f"{self.name}, row {number}"
                 renamed = {key: values.get(column) for key, column in self.columns.items()}
                 with reraise_as(DataInvalid, f"{where}: "):
-                    plain(renamed)  # refuses times in answers
-                    row = plain(values)
+                    to_json_types(renamed)  # refuses times in answers
+                    row = to_json_types(values)
                 for key, labels in names.items():
                     row[key] = None if row[key] in (None, -1) else labels[row[key]]
                 for key, column in self.columns.items():
@@ -263,7 +263,9 @@ class HubTask(RowsTask):
         panels: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         super().__init__(
-            HubDataset(data.own(dataset), subset, split, revision, streaming, columns or {}),
+            HubDataset(
+                data.next_to_run_file(dataset), subset, split, revision, streaming, columns or {}
+            ),
             data,
             prompt=prompt,
             system=system,

@@ -50,7 +50,7 @@ def ignored_settings(index: AttemptIndex) -> list[str]:
 
     Only the first answers to the first `FIRST` instances are read.
     """
-    rows = index.last_round_rows(1)
+    rows = index.last_rounds(1)
     instance = index.attempts.instance[rows]
     first = np.isin(instance, np.unique(instance)[:FIRST])
     answers = [answer for answer in index.read(_Line, rows[first], judged=False) if answer.is_whole]

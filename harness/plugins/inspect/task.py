@@ -282,7 +282,7 @@ class InspectTask(Task[InspectSample]):
 
     def __init__(self, task: str, args: dict[str, Any] | None = None, *, data: DataFolder) -> None:
         file, separator, name = task.partition("@")
-        file = data.own(file)
+        file = data.next_to_run_file(file)
         if Path(file).is_file():  # Inspect looks for files below the current folder
             file = os.path.relpath(file)
         self._name = f"{file}{separator}{name}"

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from harness.analysis.failures import FailedLine, join_reasons, read_without_advisory_scores
 from harness.analysis.metrics import Statistic
-from harness.datasets.rows import rows
+from harness.datasets.rows import read_rows
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.plugins.judging.validation import cohens_kappa
 from harness.report.table import Note, Table, TableDocument, table
@@ -69,7 +69,7 @@ def draw(folder: RunFolder, n: int, label: str = "", seed: int = 0) -> list[Fail
     attempts = folder.attempts
     index = AttemptIndex(attempts)
     warn_of_missing(folder, index.attempts)
-    last = index.last_round_rows()
+    last = index.last_rounds()
     verdicts = index.attempts.passed[last]
     if (verdicts == NOT_JUDGED).all():
         raise DataMissing(f"The run {run!r} has no verdicts, so no failures.", "Name a checker.")
@@ -122,7 +122,7 @@ def read_sheet(path: Path) -> list[Failure]:
     """Return the rows of a sheet from `write_sheet`, each once. Escaped cells keep their quotes."""
     try:
         failures = []
-        for _, row in rows(path):
+        for _, row in read_rows(path):
             if lacking := [name for name in COLUMNS if name not in row]:
                 raise DataInvalid(f"no column {lacking[0]!r}")
             failures.append(msgspec.convert(row, Failure, strict=False))

@@ -67,7 +67,7 @@ def read_panels(index: AttemptIndex) -> list[PanelFindings]:
     tables: dict[str, dict[tuple[str, str], TableBuilder]] = defaultdict(
         lambda: defaultdict(TableBuilder)
     )
-    for line in index.read(_Judged, index.last_round_rows()):
+    for line in index.read(_Judged, index.last_rounds()):
         for name, score in line.scores.items():
             votes = _votes(score) if name.startswith(panels) else ()
             for place, (passed, by_judge) in enumerate(votes):

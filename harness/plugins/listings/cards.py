@@ -28,8 +28,8 @@ from harness.ports import CONSTRAINTS, DECODING_PARAMETERS
 from harness.report.table import Cell, Column, Note, TableDocument, table
 from harness.report.terminal import render_for_terminal
 from harness.report.text import escape_name, escape_text
-from harness.scoring.checks import FROM_ROW
-from harness.terminal.console import output, say, show, show_listing
+from harness.scoring.checks import ROW_OPTIONS
+from harness.terminal.console import output, print_listing, say, show
 
 _YAML = {"True": "true", "False": "false", "None": "null", "''": '""'}
 
@@ -126,10 +126,10 @@ _SAMPLES = {"text": "TEXT", "whole number": "3", "number": "0.5", "mapping": "{â
 def example(name: str, card: Card, *, judge: bool = False) -> str:
     """Return an example of a checker (or, if ``judge``, a judge) in a run file.
 
-    The example sets the required options, except those in `FROM_ROW`.
+    The example sets the required options, except those in `ROW_OPTIONS`.
     """
     required = [option for option in card.options if option.default is None]
-    options = [option for option in required if option.name not in FROM_ROW]
+    options = [option for option in required if option.name not in ROW_OPTIONS]
     if not judge and not required:
         options = [option for option in card.options if option.default == "null"][:1]
     texts = [f"{option.name}: {_sample(option)}" for option in options]
@@ -249,7 +249,7 @@ def configs(form: JsonFormat = "table") -> None:
 def _show_lines(summaries: Mapping[str, str], form: str) -> None:
     if form != "table":
         data = [{"name": name, "summary": summary} for name, summary in summaries.items()]
-        show_listing("", data, form)
+        print_listing("", data, form)
         return
     for name, summary in summaries.items():
         line = Text.assemble((escape_name(name).plain, "bold"), "  ", escape_text(summary))
@@ -281,7 +281,7 @@ def tasks(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "table
         values = next((option.values for option in card.options if option.name == "dataset"), ())
         facts = [(f"dataset={value}", _state(task_name, value, data)) for value in values]
         cards[task_name] = replace(card, facts=tuple(facts))
-    show_listing(plugin_list(cards), cards, form)
+    print_listing(plugin_list(cards), cards, form)
 
 
 def checkers(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "table") -> None:
@@ -318,7 +318,7 @@ def _plugins(group: str, name: str, form: str) -> None:
     card = _card(group, name)
     written = example(name, card, judge=group == "judges")
     facts = (("in a run file", written), *card.facts)
-    show_listing(plugin_list({name: card}), {name: replace(card, facts=facts)}, form)
+    print_listing(plugin_list({name: card}), {name: replace(card, facts=facts)}, form)
     if form == "table":
         output.print(Text(f"In a run file:\n  {written}"), soft_wrap=True)  # can be copied
 
@@ -381,7 +381,7 @@ def backends(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "ta
     if presets:
         title = "Presets of openai, openai_responses and openai_completions"
         parts += [Text(title, style="bold"), preset_list(presets)]
-    show_listing(Group(*parts), data, form)
+    print_listing(Group(*parts), data, form)
 
 
 def _features(name: str, options: tuple[Option, ...]) -> tuple[tuple[str, str], ...]:

@@ -10,7 +10,7 @@ Source: https://docs.litellm.ai/docs/completion/input.
 from collections.abc import Callable
 from typing import Any
 
-from harness.backends import UNREADABLE, responses
+from harness.backends import DECODE_ERRORS, responses
 from harness.backends.openai import ChatReplies
 from harness.config.settings import check_network, mask_url_keys, temporary_variables
 from harness.errors import TransientError, import_extra
@@ -67,7 +67,7 @@ class LiteLLMBackend(ChatReplies, Backend):
             answer = await self._litellm.acompletion(**parameters, **fixed, **decoding.extra)
         except Exception as error:
             if (
-                call_error := responses.from_sdk(_lost_connection(error) or error, self._asked)
+                call_error := responses.sdk_error(_lost_connection(error) or error, self._asked)
             ) is None:
                 raise
             raise call_error from None
@@ -76,7 +76,7 @@ class LiteLLMBackend(ChatReplies, Backend):
             content = content.replace(self._asked.key, responses.MASK)
         try:
             return self.reply(content.encode(), request)
-        except UNREADABLE as error:
+        except DECODE_ERRORS as error:
             problem = f"LiteLLM's answer is malformed: {error}"
             raise TransientError(problem, kind="malformed") from None
 

@@ -79,15 +79,15 @@ class LmEvalTask(Task[LmDocument]):
         data: DataFolder,
     ) -> None:
         names = [task] if isinstance(task, str) else task
-        self._names = list(map(data.own, names))
+        self._names = list(map(data.next_to_run_file, names))
         self._include: Path | None = None
         if include_path == "builtin":
             self._include = EXAMPLE
         elif include_path:
-            self._include = Path(data.own(include_path))
+            self._include = Path(data.next_to_run_file(include_path))
         chat = apply_chat_template
         if isinstance(chat, str):
-            chat = data.own(chat)
+            chat = data.next_to_run_file(chat)
         self._prompts = LmPrompts(
             num_fewshot, chat, fewshot_as_multiturn, system_instruction, fewshot_seed
         )

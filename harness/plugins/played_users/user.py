@@ -23,7 +23,14 @@ from harness.engine.session import BoundModel
 from harness.engine.turns import AnsweredTurn, UserTurnMissing, user_role
 from harness.errors import CallError, ConfigError, FatalCallError, suggest_name
 from harness.ports import Task
-from harness.prompts import ENDING, Template, conversation, named, read, read_file
+from harness.prompts import (
+    SUFFIX,
+    Template,
+    prompt_names,
+    read_builtin,
+    read_file,
+    render_conversation,
+)
 from harness.records import (
     Decoding,
     Instance,
@@ -57,7 +64,7 @@ class UserModel:
             "Choose another model.",
         )
         fields = {"goal": role.goal, "persona": role.persona, "stop": self.section.stop}
-        sent = conversation(self.prompt, fields)
+        sent = render_conversation(self.prompt, fields)
         for message in messages:
             if message.role != "system":
                 sent = (*sent, Message(INVERTED[message.role], message.content))
@@ -152,18 +159,18 @@ def build_user(section: UserSection, builder: ModelBuilder, seed: int | None) ->
         problem = f"user.model: the backend {section.model.backend!r} accepts a single prompt."
         raise ConfigError(problem, "Use a backend with a chat API (harness docs providers).")
     prompt = _prompt(section.prompt, builder)
-    prompt.refuse_unknown({"goal", "persona", "stop"})
+    prompt.check_fields({"goal", "persona", "stop"})
     user = UserModel(section, model, prompt, seed)
     user.request(UserRole("goal"), (), Origin("", 0, 1))  # checks the decoding parameters
     return user
 
 
 def _prompt(name: str, builder: ModelBuilder) -> Template:
-    if "/" in name or name.endswith(ENDING):
+    if "/" in name or name.endswith(SUFFIX):
         data = DataFolder(builder.resources.settings.data_dir, builder.beside)
-        return read_file(Path(data.own(name)), "user.prompt")
-    names = [path.removeprefix("user/") for path in named("user")]
+        return read_file(Path(data.next_to_run_file(name)), "user.prompt")
+    names = [path.removeprefix("user/") for path in prompt_names("user")]
     if name in names:
-        return read(f"user/{name}")
+        return read_builtin(f"user/{name}")
     problem = f"user.prompt: there is no prompt {name!r:.60}. A path needs a slash."
     raise ConfigError(problem, suggest_name(name, names))

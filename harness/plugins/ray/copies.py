@@ -79,7 +79,7 @@ class Copies:
     def node_lives(self, node: str) -> bool:
         return any(state["NodeID"] == node and state["Alive"] for state in self.ray.nodes())
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Return whether this process has lost its connection to the cluster."""
         return self.lost or not self.ray.is_initialized()
 

@@ -110,13 +110,13 @@ class PlacedBackend(Backend):
             FatalCallError: If the cluster cannot be reached, or no copy starts.
         """
         self._on_status = on_status
-        if self._copies is None or self._copies.ended():
+        if self._copies is None or self._copies.has_ended():
             await self._leave()
 
             def launch() -> Copies:
                 return Copies(self._spec, self._placement)
 
-            renew = self._servers.renew
+            renew = self._servers.acquire
             copies = await asyncio.to_thread(renew, self._lease, self._copies, launch)
             self._copies = copies
             slots = range(self._placement.replicas)
@@ -135,30 +135,30 @@ class PlacedBackend(Backend):
             FatalCallError: If all copies have been given up.
         """
         while True:
-            alone = self._prompts.suspects(request)
+            alone = self._prompts.must_send_alone(request)
             while (copy := self._least_loaded()) is None:
                 self._raise_failure()
                 await self._changed.wait()
             if alone:
                 await self._reserve(copy)
             try:
-                self._prompts.suspects(request)  # it may have been abandoned meanwhile
+                self._prompts.must_send_alone(request)  # it may have been abandoned meanwhile
                 answered = await copy.ask(request, self._answers(request))
             finally:
                 if alone:
                     self._release(copy)
             if isinstance(answered, Lost):
                 if answered.life:
-                    self._prompts.died(request, answered.life, alone=alone)
+                    self._prompts.record_death(request, answered.life, alone=alone)
                 continue
-            self._prompts.answered(request)
+            self._prompts.record_answer(request)
             return answered
 
     @override
     async def aclose(self) -> None:
         """Leave the copies, which end when no run of this process uses them."""
         await self._leave()
-        await asyncio.to_thread(self._servers.give_up, self._lease)
+        await asyncio.to_thread(self._servers.release, self._lease)
 
     async def _leave(self) -> None:
         for task in self._tending:

@@ -25,7 +25,7 @@ from harness.records import CONSTRAINT_REFUSED, OUTCOMES_WITHOUT_REPLY, Outcome
 from harness.report.run_tables import add_title
 from harness.report.table import Cell, Column, Note, Table, TableDocument, table
 from harness.report.text import format_percent
-from harness.scoring.validators.schemas import features
+from harness.scoring.validators.schemas import schema_features
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
 
@@ -224,7 +224,7 @@ def rejections(requests: Iterable[tuple[str, Any, str | None]]) -> Rejections:
             n_failed += 1
             continue
         n += 1
-        names = features(value) if kind == "json_schema" else (kind,)
+        names = schema_features(value) if kind == "json_schema" else (kind,)
         having.update(names)
         if error is not None:
             rejected.update(names)

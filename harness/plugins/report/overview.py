@@ -259,7 +259,7 @@ def _failed(run: ReportedRun) -> list[int]:
     failures = run.failures.of
     if not failures:
         return []
-    return [row for row in run.index.last_round_rows().tolist() if row in failures]
+    return [row for row in run.index.last_rounds().tolist() if row in failures]
 
 
 def _failed_calls(run: ReportedRun, rows: Sequence[int]) -> int:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from harness.backends import bodies, responses
-from harness.backends.openai import RESPONSES, OpenAIBackend, ProviderPreset
+from harness.backends.openai import RESPONSES_PATH, OpenAIBackend, ProviderPreset
 from harness.errors import TransientError
 from harness.records import DecodingConstraint, Message, Reply, Request, Usage
 
@@ -55,14 +55,14 @@ class _Error(msgspec.Struct):
 
 
 class _Details(msgspec.Struct):
-    cached_tokens: bodies.Count | None = None  # of the input
-    cache_write_tokens: bodies.Count | None = None
-    reasoning_tokens: bodies.Count | None = None  # of the output
+    cached_tokens: bodies.TokenCount | None = None  # of the input
+    cache_write_tokens: bodies.TokenCount | None = None
+    reasoning_tokens: bodies.TokenCount | None = None  # of the output
 
 
 class _Usage(msgspec.Struct):
-    input_tokens: bodies.Count
-    output_tokens: bodies.Count
+    input_tokens: bodies.TokenCount
+    output_tokens: bodies.TokenCount
     input_tokens_details: _Details | None = None
     output_tokens_details: _Details | None = None
 
@@ -96,10 +96,10 @@ class OpenAIResponsesBackend(OpenAIBackend):
         service_tier: The provider's service tier, such as ``flex`` or ``priority``.
     """
 
-    path = RESPONSES
-    usual: ClassVar[bodies.Dialects] = {"json_schema": "text_format"}
+    path = RESPONSES_PATH
+    usual_dialects: ClassVar[bodies.Dialects] = {"json_schema": "text_format"}
 
-    def dialect(self, preset: ProviderPreset) -> ProviderPreset:
+    def adapt_preset(self, preset: ProviderPreset) -> ProviderPreset:
         """Return the preset, adapted to the parameters of the Responses API."""
         schemas = preset.constraints.get("json_schema") == "response_format"
         return replace(
@@ -109,7 +109,7 @@ class OpenAIResponsesBackend(OpenAIBackend):
             stop=False,
             prompt_logprobs=False,
             n=False,
-            constraints=self.usual if schemas else {},
+            constraints=self.usual_dialects if schemas else {},
         )
 
     def body(self, request: Request) -> Mapping[str, Any]:
@@ -132,13 +132,13 @@ class OpenAIResponsesBackend(OpenAIBackend):
         sent = super().parameters(request)
         constraint = request.decoding.constraint
         if isinstance(constraint, DecodingConstraint) and isinstance(sent.get("text"), Mapping):
-            format_ = bodies.constrained(constraint, self.preset.constraints)["text"]
+            format_ = bodies.constraint_fields(constraint, self.preset.constraints)["text"]
             sent["text"] = {**format_, **sent["text"]}
         return sent
 
     def reply(self, content: bytes, request: Request) -> Reply:
         """Return the reply in a response's content."""
-        response = bodies.read(content, _Response)
+        response = bodies.decode_body(content, _Response)
         reason = _finish(response)
         answers: list[_Content] = []
         calls = []
@@ -147,20 +147,22 @@ class OpenAIResponsesBackend(OpenAIBackend):
                 answers += item.content or []
             elif item.type == "function_call":
                 calls.append((item.name, item.arguments))
-        text = "".join(bodies.text_of(part.text) for part in answers if part.type == "output_text")
-        refusals = [bodies.text_of(part.refusal) for part in answers if part.type == "refusal"]
+        text = "".join(
+            bodies.content_text(part.text) for part in answers if part.type == "output_text"
+        )
+        refusals = [bodies.content_text(part.refusal) for part in answers if part.type == "refusal"]
         if refusals and not text:
             text = "".join(refusals)
             reason = "refusal"
-        text, reason = bodies.with_tool_calls(text, reason, calls)
-        usage = bodies.usage_of(response.usage, _Usage)
+        text, reason = bodies.format_answer(text, reason, calls)
+        usage = bodies.decode_usage(response.usage, _Usage)
         return Reply(
             text,
             reason,
             usage.record() if usage else None,
             response.model,
             reasoning=_reasoning(response.output),
-            tier=bodies.tier(response.service_tier),
+            tier=bodies.service_tier(response.service_tier),
             reasoning_state=_state(response.output, content),
             logprobs=_logprobs(answers) if request.decoding.logprobs is not None else None,
         )
@@ -171,7 +173,7 @@ def _finish(response: _Response) -> str:
     if response.status == "failed":
         error = response.error or _Error()
         problem = f"The response failed: {error.message or error.code or 'no explanation'}"
-        raise responses.from_code(error.code or "server_error", problem)
+        raise responses.code_error(error.code or "server_error", problem)
     if response.status == "incomplete":
         reason = (response.incomplete_details or _Incomplete()).reason or "incomplete"
         return INCOMPLETE.get(reason, reason)
@@ -191,7 +193,7 @@ def _state(output: list[_Item], content: bytes) -> str | None:
     encrypted = [item.encrypted_content for item in output if item.type == "reasoning"]
     if not encrypted or not all(encrypted):
         return None
-    return bodies.state_in(content, (b"",), "output")
+    return bodies.extract_state(content, (b"",), "output")
 
 
 def _reasoning(output: list[_Item]) -> str | None:
@@ -200,7 +202,7 @@ def _reasoning(output: list[_Item]) -> str | None:
     for item in output:
         if item.type == "reasoning":
             parts += [*(item.summary or []), *(item.content or [])]
-    thoughts = filter(None, [bodies.text_or_none(part.text) for part in parts])
+    thoughts = filter(None, [bodies.nonempty_text(part.text) for part in parts])
     return "\n\n".join(thoughts) or None
 
 
@@ -208,4 +210,4 @@ def _logprobs(answers: list[_Content]) -> Any:
     lists = [part.logprobs for part in answers if isinstance(part.logprobs, list)]
     if not lists:
         return None
-    return bodies.logprobs_in({"content": [*chain.from_iterable(lists)]})
+    return bodies.read_logprobs({"content": [*chain.from_iterable(lists)]})

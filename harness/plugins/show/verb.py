@@ -29,7 +29,7 @@ from harness.report.table import Note, TableDocument
 from harness.store.index import AttemptIndex, read_attempts, read_instance
 from harness.store.lost_lines import warn_of_missing
 from harness.store.run_folder import RunFolder
-from harness.terminal.console import say, show_listing
+from harness.terminal.console import print_listing, say
 from harness.terminal.console import show as show_document
 
 
@@ -110,7 +110,7 @@ def _show_instance(folder: RunFolder, instance: str, form: str, *, failed: bool)
         raise DataMissing(problem, f"The ids are in {folder.attempts}.")
     if failed:
         attempts = [a for a in attempts if a.passed is False or a.outcome == "error"]
-    show_listing(transcript(attempts), attempts, form)
+    print_listing(transcript(attempts), attempts, form)
 
 
 def _show_failed(folders: Sequence[RunFolder], rows: Rows, form: str) -> None:

@@ -241,7 +241,7 @@ class InProcessEngine:
     def _reply(self, output: Any, request: Request) -> Reply:
         completion = output.outputs[0]
         decoding = request.decoding
-        reason = bodies.finish(completion.finish_reason)
+        reason = bodies.finish_reason(completion.finish_reason)
         text, thought = self._split(completion.text)
         usage = Usage(
             input_tokens=len(output.prompt_token_ids or ()),
@@ -250,10 +250,10 @@ class InProcessEngine:
         )
         logprobs = prompt = None
         if decoding.logprobs is not None:
-            logprobs = bodies.likeliest(map(_pairs, completion.logprobs or ()))
+            logprobs = bodies.rank_tokens(map(_pairs, completion.logprobs or ()))
         if decoding.prompt_logprobs:  # the prompt's own token comes first
             prompt_tokens = (_pairs(position)[:1] for position in output.prompt_logprobs or ())
-            prompt = tuple(next(bodies.tokens(pair), None) for pair in prompt_tokens)
+            prompt = tuple(next(bodies.valid_tokens(pair), None) for pair in prompt_tokens)
         name = self._model.name
         return Reply(
             text, reason, usage, name, reasoning=thought, logprobs=logprobs, prompt_logprobs=prompt
@@ -439,7 +439,7 @@ class EngineThread:
             asyncio.run_coroutine_threadsafe(self._engine.answer(request, name), self._loop)
         )
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Return whether loading has failed or the engine has died. False during loading."""
         if not self._loaded.done():
             return False
@@ -519,7 +519,7 @@ class VLLMEngineBackend(VLLMBackend):
     @property
     @override
     def ready(self) -> bool:
-        return self._thread is not None and not self._thread.ended()
+        return self._thread is not None and not self._thread.has_ended()
 
     @override
     async def start(self, on_status: Callable[[str], None]) -> None:
@@ -536,7 +536,7 @@ class VLLMEngineBackend(VLLMBackend):
             raise FatalCallError("vLLM is not installed in this environment.", remedy)
         on_status(LOADING)
         failed = self._thread
-        renew = self._servers.renew
+        renew = self._servers.acquire
         thread = await asyncio.to_thread(renew, self._lease, failed, self._launch)
         try:
             await thread.loaded()
@@ -558,20 +558,20 @@ class VLLMEngineBackend(VLLMBackend):
             TransientError: If the engine has died or failed, or is being reloaded.
             RequestRejected: If vLLM rejects the request, or the prompt has crashed it repeatedly.
         """
-        async with self._turns.turn(request) as alone:
-            if (thread := self._thread) is None or thread.ended():
+        async with self._turns.admit(request) as alone:
+            if (thread := self._thread) is None or thread.has_ended():
                 raise TransientError("The vLLM engine is being reloaded.", kind="unreachable")
             try:
                 reply = await thread.answer(request, str(next(_NUMBERS)))
             except TransientError as error:
                 if error.kind == "connection_lost":
-                    self._prompts.died(request, thread, alone=alone)
+                    self._prompts.record_death(request, thread, alone=alone)
                 raise
-            self._prompts.answered(request)
+            self._prompts.record_answer(request)
             self._starts = 1
             return reply
 
     @override
     async def aclose(self) -> None:
         """Release the engine, which ends with its last user."""
-        await asyncio.to_thread(self._servers.give_up, self._lease)
+        await asyncio.to_thread(self._servers.release, self._lease)

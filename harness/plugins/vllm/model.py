@@ -22,8 +22,8 @@ from typing import Any, ClassVar, Literal
 import msgspec
 from typing_extensions import override
 
-from harness.backends import DeadlyPrompts, OwnedServers, Turns
-from harness.backends.openai import refuse_old_constraints
+from harness.backends import DeadlyPrompts, EngineGate, OwnedServers
+from harness.backends.openai import check_constraint_names
 from harness.errors import ConfigError, DataInvalid, DataMissing, FatalCallError
 from harness.plugin import Backend
 from harness.plugins.vllm.processes import errors_in
@@ -269,13 +269,13 @@ class VLLMBackend(Backend):
         self._restarts = restarts
         self._servers = servers
         self._prompts = DeadlyPrompts()
-        self._turns = Turns(self._prompts)
+        self._turns = EngineGate(self._prompts)
         self._starts = 0  # since the last answer, including the start that gave it
 
     @override
     def check_decoding(self, name: str, decoding: Decoding) -> None:
         super().check_decoding(name, decoding)
-        refuse_old_constraints(decoding)
+        check_constraint_names(decoding)
 
     def _count_start(self, log: str) -> None:
         """Count a start. Raise FatalCallError, with the errors in ``log``, after too many."""

@@ -73,7 +73,7 @@ class ServerProcess:
             self._process = _started(command, DEVNULL, output)
         self._guard.watch(self._process.pid)
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Return whether the server has ended. If so, kill the processes that it left behind."""
         try:
             options = os.WEXITED | os.WNOHANG | os.WNOWAIT
@@ -88,9 +88,9 @@ class ServerProcess:
     def end(self) -> None:
         """End the server and all processes that it has started, and wait until they are dead."""
         end = time.monotonic() + self._grace_s
-        if not self.ended():
+        if not self.has_ended():
             self._process.terminate()
-        while not self.ended():
+        while not self.has_ended():
             if time.monotonic() > end:
                 kill([self._process.pid])
             time.sleep(PAUSE_S)

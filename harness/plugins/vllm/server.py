@@ -28,10 +28,10 @@ from pydantic import Field
 from typing_extensions import override
 
 from harness.backends import (
-    REPLY_MB,
+    MAX_REPLY_MB,
     Lease,
     OwnedServers,
-    past_proxies,
+    proxy_bypass,
 )
 from harness.backends.openai import OpenAIBackend
 from harness.config.settings import read_variable, visible_gpus
@@ -111,7 +111,7 @@ class VLLMServerBackend(VLLMBackend):
         secret: Callable[[str], str],
         concurrency: int,
         timeout_s: float,
-        reply_mb: float = REPLY_MB,
+        reply_mb: float = MAX_REPLY_MB,
         model: str = "",
         servers: OwnedServers,
         logs: Path,
@@ -187,7 +187,7 @@ class VLLMServerBackend(VLLMBackend):
         while True:
             before = self._starts
             launch = partial(self._launch, failed)
-            server = await asyncio.to_thread(self._servers.renew, lease, failed, launch)
+            server = await asyncio.to_thread(self._servers.acquire, lease, failed, launch)
             try:
                 if await self._comes_up(server):
                     return server
@@ -229,7 +229,7 @@ class VLLMServerBackend(VLLMBackend):
         """Wait for a server to serve the model. Return False if it ends or takes too long."""
         end = time.monotonic() + self._start_s
         step = STEP_S
-        while not server.ended() and time.monotonic() < end:
+        while not server.has_ended() and time.monotonic() < end:
             if await healthy(server.url) and await serves(server.url, self._name):
                 return True
             await asyncio.sleep(step)
@@ -246,7 +246,7 @@ class VLLMServerBackend(VLLMBackend):
         """
         if self._lease is None:
             return await self._clients[0].generate(request)
-        async with self._turns.turn(request) as alone:
+        async with self._turns.admit(request) as alone:
             server = self._server
             if server is None or not self.ready:
                 raise TransientError("The vLLM server is being restarted.", kind="unreachable")
@@ -260,9 +260,9 @@ class VLLMServerBackend(VLLMBackend):
                 if error.kind == "timed_out" or await asyncio.shield(looking):
                     raise  # the call failed, not the server
                 if error.kind != "unreachable":
-                    self._prompts.died(request, server, alone=alone)
+                    self._prompts.record_death(request, server, alone=alone)
                 raise
-            self._prompts.answered(request)
+            self._prompts.record_answer(request)
             self._starts = 1
             return reply
 
@@ -274,7 +274,7 @@ class VLLMServerBackend(VLLMBackend):
 
     async def _looked(self, server: ServerProcess) -> bool:
         current = server is self._server and self.ready
-        if current and not server.ended() and await healthy(server.url, self._patience_s):
+        if current and not server.has_ended() and await healthy(server.url, self._patience_s):
             return True
         if server is self._server:
             self.ready = False
@@ -290,7 +290,7 @@ class VLLMServerBackend(VLLMBackend):
         for client in self._clients:
             await client.aclose()
         if self._lease is not None:
-            await asyncio.to_thread(self._servers.give_up, self._lease)
+            await asyncio.to_thread(self._servers.release, self._lease)
             self.ready = False
 
 
@@ -327,7 +327,7 @@ async def _get(url: str, key: str = "", patience_s: float = PATIENCE_S) -> Respo
 
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        async with AsyncClient(timeout=patience_s, mounts=past_proxies(url)) as http:
+        async with AsyncClient(timeout=patience_s, mounts=proxy_bypass(url)) as http:
             return await http.get(url, headers=headers)
     except (HTTPError, OSError):
         return None

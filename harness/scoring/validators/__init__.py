@@ -35,26 +35,26 @@ from harness.scoring.validators.schemas import DRAFTS, Draft, Undecided, Violati
 from harness.scoring.validators.strict import StrictValidator
 
 __all__ = ["DRAFTS", "STRICT", "BlockExtraction", "Draft", "NoAnswerBlock", "Undecided"]
-__all__ += ["UnparseableDocument", "Validator", "Violation", "compiled", "read", "score_document"]
-__all__ += ["validator"]
+__all__ += ["UnparseableDocument", "Validator", "Violation", "cached_validator", "read"]
+__all__ += ["score_document", "validator"]
 
 STRICT = "strict"  # the mode of the core's own validator
 
-MOST_COMPILED = 2_048  # maximum number of compiled schemas to keep, at 10 to 100 KB each
+MAX_CACHED_SCHEMAS = 2_048  # maximum number of compiled schemas to keep, at 10 to 100 KB each
 
 
 class Validator(Protocol):
     """A schema compiled for validation."""
 
     def read(self, text: str, format: str = "json") -> Any:
-        """Return the value of a document in a format, as this validator reads it.
+        """Parse a document, and return its value.
 
         Raises:
             UnparseableDocument: If the document is not in the format, or exceeds a limit.
         """
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return violations in a value, or () if it is valid. Not all of them need be listed.
+        """Return at least one of a value's violations, or () if it is valid.
 
         Raises:
             Undecided: If validation takes too long, or the engine fails.
@@ -75,39 +75,42 @@ def validator(schema: Any, *, mode: str = STRICT, draft: Draft = "2020-12") -> V
         DataInvalid: If ``schema`` is not a schema. In mode ``strict``, also if it breaks the rules
             of its draft or has a reference that leads outside the schema.
     """
-    return compiled(schema, draft if mode == STRICT else Kind("schema_validators").load(mode))
+    return cached_validator(
+        schema, draft if mode == STRICT else Kind("schema_validators").load(mode)
+    )
 
 
-def compiled(schema: Any, engine: Draft | Callable[[Any], Validator]) -> Validator:
-    """Return a cached validator for a schema.
+def cached_validator(schema: Any, engine: Draft | Callable[[Any], Validator]) -> Validator:
+    """Return the validator for a schema, from the cache if the schema was compiled before.
 
     Args:
         schema: The JSON Schema.
-        engine: The class of the validator, or the default draft of the strict one.
+        engine: A function that builds the validator, or the draft to assume for a schema without
+            ``$schema``, which the strict validator then validates.
 
     Raises:
         DataInvalid: If ``schema`` cannot be written as JSON, or the validator refuses it.
     """
     try:
-        written = json.dumps(schema, default=lambda value: {"\0": repr(value)})
+        schema_json = json.dumps(schema, default=lambda value: {"\0": repr(value)})
     except (TypeError, ValueError, RecursionError):
         schemas.check_schema(schema)  # reports what is wrong with it
         raise DataInvalid("This is not a JSON Schema: it cannot be written as JSON.") from None
-    return _compiled(_Key(written, engine, schema))
+    return _build_validator(_CacheKey(schema_json, engine, schema))
 
 
 @dataclass(frozen=True)
-class _Key:
-    written: str
+class _CacheKey:
+    schema_json: str
     engine: Draft | Callable[[Any], Validator]
     schema: Any = field(compare=False)
 
 
-@lru_cache(MOST_COMPILED)
-def _compiled(key: _Key) -> Validator:
+@lru_cache(MAX_CACHED_SCHEMAS)
+def _build_validator(key: _CacheKey) -> Validator:
     if not isinstance(key.engine, str):
         return key.engine(key.schema)
-    return StrictValidator(key.schema, schemas.draft_of(key.schema, key.engine))
+    return StrictValidator(key.schema, schemas.schema_draft(key.schema, key.engine))
 
 
 def score_document(
@@ -120,8 +123,16 @@ def score_document(
 ) -> Mapping[str, Score]:
     """Check a document against a JSON Schema.
 
-    The score ``valid`` is True or False. It has no value if validation takes too long, or if the
-    engine fails.
+    Args:
+        text: The document.
+        schema: The JSON Schema.
+        format: ``json``, or a format that a plug-in brings.
+        mode: How to validate: ``strict``, or a mode that a plug-in brings.
+        draft: In mode ``strict``, the draft to assume for a schema without ``$schema``.
+
+    Returns:
+        The score ``valid``: True or False, or no value if validation takes too long or the engine
+        fails.
 
     Raises:
         UnparseableDocument: If the document cannot be read.
@@ -131,14 +142,14 @@ def score_document(
     schema_validator = validator(schema, mode=mode, draft=draft)
     value = schema_validator.read(text, format)
     try:
-        return {"valid": schemas.score(schema_validator.violations(value))}
+        return {"valid": schemas.score_violations(schema_validator.violations(value))}
     except Undecided as error:
-        return {"valid": Score(value=None, reason=str(error)[: schemas.LONGEST_REASON])}
+        return {"valid": Score(value=None, reason=str(error)[: schemas.MAX_REASON_CHARS])}
 
 
 # Blocks of replies
 
-MOST_JSON_STARTS = 100  # maximum number of brackets tried as the start of JSON
+MAX_JSON_STARTS = 100  # maximum number of brackets tried as the start of JSON
 
 
 class NoAnswerBlock(Unparseable):
@@ -236,7 +247,7 @@ def _first_json(text: str) -> str:
     stripped = text.strip()
     if _json_end(stripped, 0) == len(stripped):
         return stripped
-    starts = [bracket.start() for bracket in islice(re.finditer(r"[{\[]", text), MOST_JSON_STARTS)]
+    starts = [bracket.start() for bracket in islice(re.finditer(r"[{\[]", text), MAX_JSON_STARTS)]
     for start in starts:
         if end := _json_end(text, start):
             return text[start:end]

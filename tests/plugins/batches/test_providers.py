@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness.backends._bodies import json_lines
+from harness.backends._bodies import split_json_lines
 from harness.backends.openai import OpenAIBackend
 from harness.errors import CallError, FatalCallError, RequestRejected, TransientError
 from harness.plugins.anthropic.backend import AnthropicBackend
@@ -288,7 +288,7 @@ async def test_only_a_newline_ends_a_line() -> None:
         for part in ('{"a": "1\u2028', '2"}\n\n{"b"', ": 3}"):
             yield part.encode()
 
-    lines = [line.decode() async for line in json_lines(chunks(), 100)]
+    lines = [line.decode() async for line in split_json_lines(chunks(), 100)]
     assert lines == ['{"a": "1\u20282"}', '{"b": 3}']
 
 
@@ -300,7 +300,7 @@ async def test_of_a_line_that_is_too_long_the_beginning_is_read(size: int) -> No
         for offset in range(0, len(content), size):
             yield content[offset : offset + size]
 
-    first, long, last = [line async for line in json_lines(chunks(), 10)]
+    first, long, last = [line async for line in split_json_lines(chunks(), 10)]
     assert (first, last) == (b"first", b"last")
     assert len(long) > 10
     assert not long.strip(b"x")

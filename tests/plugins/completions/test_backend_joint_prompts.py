@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.backends.openai import shares
+from harness.backends.openai import divide_usage
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.executor import execute
@@ -189,14 +189,14 @@ def test_at_least_one_prompt_is_sent() -> None:
 @given(st.integers(0, 2**31), st.integers(0, 2**31), st.integers(1, 9))
 def test_the_shares_of_a_usage_add_up_to_the_bill(read: int, written: int, calls: int) -> None:
     usage = Usage(read, written, read // 2, written // 3, read // 4)
-    found = shares(usage, [asks(10**number) for number in range(calls)])
+    found = divide_usage(usage, [asks(10**number) for number in range(calls)])
     assert sum((one for one in found if one), Usage()) == usage
     assert max(one.output_tokens for one in found if one) <= -(-written // calls)
-    assert shares(None, [asks(0)] * calls) == [None] * calls
+    assert divide_usage(None, [asks(0)] * calls) == [None] * calls
 
 
 def test_a_longer_prompt_has_the_larger_share_of_the_input() -> None:
-    short, long = shares(Usage(100, 10), [asks(1), asks(10**20)])
+    short, long = divide_usage(Usage(100, 10), [asks(1), asks(10**20)])
     assert short is not None
     assert long is not None
     assert short.input_tokens < long.input_tokens

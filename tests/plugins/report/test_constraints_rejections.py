@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.plugins.report.constraints import Feature, read_asked, rejections
-from harness.scoring.validators.schemas import features
+from harness.scoring.validators.schemas import schema_features
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from tests.analysis.conftest import Make
@@ -21,7 +21,7 @@ def test_the_features_of_a_schema() -> None:
         "anyOf": [{"$ref": "#/$defs/enum"}],
         "$defs": {"enum": {"maximum": 3}},
     }
-    root, *found = features(schema)
+    root, *found = schema_features(schema)
     assert root == "root: object"
     assert found == sorted(found)
     keywords = {"$defs", "$ref", "anyOf", "const", "format", "maximum", "properties", "required"}
@@ -69,14 +69,14 @@ json_values = st.recursive(
 @settings(max_examples=40)
 @given(json_values)
 def test_whatever_was_sent_has_features(schema: object) -> None:
-    assert features(schema)[0].startswith("root: ")
+    assert schema_features(schema)[0].startswith("root: ")
 
 
 def test_deep_schemas_end() -> None:
     schema: dict[str, object] = {}
     for _ in range(5_000):
         schema = {"not": schema}
-    assert features(schema)[1:] == ("not",)
+    assert schema_features(schema)[1:] == ("not",)
 
 
 def test_the_constraint_of_an_instance_counts_once(make: Make, tmp_path: Path) -> None:

@@ -70,11 +70,11 @@ async def test_an_engine_answers_from_its_own_loop_and_ends_in_it() -> None:
     await thread.loaded()
     replies = await asyncio.gather(*(thread.answer(request(Decoding()), f"{n}") for n in range(9)))
     assert [reply.text for reply in replies] == [f"{n}" for n in range(9)]
-    assert not thread.ended()
+    assert not thread.has_ended()
     await asyncio.to_thread(thread.end)
     assert engine.ended
     assert not engine.called_off.is_set()
-    assert thread.ended()
+    assert thread.has_ended()
     thread.end()  # again: nothing
 
 
@@ -95,14 +95,14 @@ async def test_one_that_cannot_be_loaded_says_why_and_one_that_died_has_ended() 
     with pytest.raises(ValueError, match="no such model"):
         await thread.loaded()
     assert broken.ended
-    assert thread.ended()
+    assert thread.has_ended()
     thread.end()
     thread = threaded(engine)
     await thread.loaded()
     dies = Request("m", (Message("user", "die"),), Decoding(), 0, Origin("a", 0, 1))
     with pytest.raises(TransientError):
         await thread.answer(dies, "x")
-    assert thread.ended()
+    assert thread.has_ended()
     await asyncio.to_thread(thread.end)
     assert engine.ended
     assert not [one for one in threading.enumerate() if one.name == "vllm-engine"]
@@ -129,7 +129,7 @@ async def test_an_end_while_it_is_loaded_calls_that_off() -> None:
     assert engine.ended
     with pytest.raises(ValueError, match="called off"):
         await thread.loaded()
-    assert thread.ended()
+    assert thread.has_ended()
 
 
 async def test_without_vllm_the_remedy_is_told(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ class Mortal:
         self.died = asyncio.Event()
         self.in_flight = 0
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self.died.is_set()
 
     async def answer(self, asked: Request, name: str) -> Reply:
@@ -197,7 +197,7 @@ async def test_a_prompt_that_kills_the_engine_is_given_up_and_the_others_are_ans
     prompts = ["a", "b", "die", "c", "d"]
     ends = await asyncio.gather(*map(patient, prompts), return_exceptions=True)
     assert [isinstance(end, RequestRejected) for end in ends] == [p == "die" for p in prompts]
-    dead = [engine for engine in engines if engine.ended()]
+    dead = [engine for engine in engines if engine.has_ended()]
     assert len(dead) == 3
     assert dead[-1].in_flight == 1, "it was asked alone"
     await backend.aclose()

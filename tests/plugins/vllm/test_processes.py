@@ -40,9 +40,9 @@ def test_it_is_ended_with_all_that_it_has_begun(tmp_path: Path) -> None:
     server = ServerProcess(family(), tmp_path / "logs" / "it.log")
     began = pids(server.log)
     assert all(map(alive, began))
-    assert not server.ended()
+    assert not server.has_ended()
     server.end()
-    assert server.ended()
+    assert server.has_ended()
     until(lambda: not any(map(alive, began)), "its child is killed")
     server.end()  # again: nothing
 
@@ -64,7 +64,7 @@ def test_one_that_dies_leaves_nothing_behind_and_its_last_words(tmp_path: Path) 
     log.write_text("of an earlier server\n")
     server = ServerProcess(family("sys.exit('no memory left')"), log)
     child, _ = pids(log)
-    until(server.ended, "the guard has seen it")
+    until(server.has_ended, "the guard has seen it")
     assert server.last_words().splitlines()[-1] == "no memory left"
     assert "earlier" not in server.last_words()
     until(lambda: not alive(child), "its child is killed")
@@ -120,13 +120,13 @@ def test_a_server_is_shared_kept_for_the_next_and_ended_with_the_last(tmp_path: 
     launch = Launches(tmp_path)
     with OwnedServers() as servers:
         first, second = servers.lease("a"), servers.lease("a")
-        found = servers.renew(first, None, launch)
-        servers.give_up(first)
-        assert servers.renew(second, None, launch) is found, "another run wants it"
-        servers.give_up(first)
-        assert not found.ended(), "a backend may be closed twice"
-        servers.give_up(second)
-        assert found.ended()
+        found = servers.acquire(first, None, launch)
+        servers.release(first)
+        assert servers.acquire(second, None, launch) is found, "another run wants it"
+        servers.release(first)
+        assert not found.has_ended(), "a backend may be closed twice"
+        servers.release(second)
+        assert found.has_ended()
     assert len(launch.servers) == 1
 
 
@@ -135,34 +135,34 @@ def test_an_idle_server_makes_room_and_a_used_one_stays(tmp_path: Path) -> None:
     with OwnedServers() as servers:
         idle, used, new = (servers.lease(name) for name in ("idle", "used", "new"))
         servers.lease("idle")  # for a later run
-        kept = servers.renew(used, None, launch)
-        unused = servers.renew(idle, None, launch)
-        servers.give_up(idle)
-        assert not unused.ended()
-        servers.renew(new, None, launch)
-        assert unused.ended()
-        assert not kept.ended()
-    assert all(server.ended() for server in launch.servers)
+        kept = servers.acquire(used, None, launch)
+        unused = servers.acquire(idle, None, launch)
+        servers.release(idle)
+        assert not unused.has_ended()
+        servers.acquire(new, None, launch)
+        assert unused.has_ended()
+        assert not kept.has_ended()
+    assert all(server.has_ended() for server in launch.servers)
 
 
 def test_one_that_has_died_is_started_again(tmp_path: Path) -> None:
     with OwnedServers() as servers:
         lease = servers.lease("a")
-        found = servers.renew(lease, None, lambda: ServerProcess(["true"], tmp_path / "a.log"))
-        until(found.ended, "it ends by itself")
-        assert servers.renew(lease, None, Launches(tmp_path)) is not found
+        found = servers.acquire(lease, None, lambda: ServerProcess(["true"], tmp_path / "a.log"))
+        until(found.has_ended, "it ends by itself")
+        assert servers.acquire(lease, None, Launches(tmp_path)) is not found
 
 
 def test_of_two_that_see_it_fail_one_starts_it_again(tmp_path: Path) -> None:
     launch = Launches(tmp_path)
     with OwnedServers() as servers:
         leases = [servers.lease("a") for _ in range(2)]
-        failed = servers.renew(leases[0], None, launch)
+        failed = servers.acquire(leases[0], None, launch)
         with ThreadPoolExecutor() as pool:
-            both = pool.map(lambda lease: servers.renew(lease, failed, launch), leases)
+            both = pool.map(lambda lease: servers.acquire(lease, failed, launch), leases)
             first, second = both
         assert first is second is not failed
-        assert not first.ended()
+        assert not first.has_ended()
         assert len(launch.servers) == 2
 
 

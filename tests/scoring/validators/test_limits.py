@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from harness.scoring.validators.limits import (
-    DEEPEST,
+    MAX_DEPTH,
     UnparseableDocument,
     check_size,
-    exact,
+    parse_decimal,
     read,
-    resolve,
+    resolve_fragment,
 )
 
 
@@ -22,7 +22,7 @@ def nested(depth: int) -> Any:
     return value
 
 
-@pytest.mark.parametrize("value", [[1, 10**5000], {"a": "b", "c": 10**5000}, nested(DEEPEST + 2)])
+@pytest.mark.parametrize("value", [[1, 10**5000], {"a": "b", "c": 10**5000}, nested(MAX_DEPTH + 2)])
 def test_one_value_beyond_the_bounds_is_refused(value: Any) -> None:
     with pytest.raises(UnparseableDocument):
         check_size(value)
@@ -42,13 +42,13 @@ def test_half_of_a_character_among_other_texts_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("sign", ["", "-"])
 def test_an_exponent_may_be_a_thousand_and_no_more(sign: str) -> None:
-    assert exact(f"1e{sign}1000") == Decimal(10) ** int(f"{sign}1000")
+    assert parse_decimal(f"1e{sign}1000") == Decimal(10) ** int(f"{sign}1000")
     with pytest.raises(UnparseableDocument, match="exponent beyond 1,000"):
-        exact(f"1e{sign}1001")
+        parse_decimal(f"1e{sign}1001")
 
 
 def test_zeros_before_an_exponent_do_not_make_it_larger() -> None:
-    assert exact("1e0000001") == 10
+    assert parse_decimal("1e0000001") == 10
 
 
 @pytest.mark.parametrize(
@@ -65,5 +65,5 @@ def test_zeros_before_an_exponent_do_not_make_it_larger() -> None:
 def test_a_fragment_beyond_a_list_points_to_nothing(
     fragment: str, path: tuple[str | int, ...] | None
 ) -> None:
-    found = resolve(fragment, {"prefixItems": [{"const": 1}, {"const": 2}]})
+    found = resolve_fragment(fragment, {"prefixItems": [{"const": 1}, {"const": 2}]})
     assert (found and found[0]) == path

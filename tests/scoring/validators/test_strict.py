@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harness.errors import DataInvalid
 from harness.scoring.validators import DRAFTS, Draft, Violation, read, validator
 from harness.scoring.validators.limits import pointer
-from harness.scoring.validators.schemas import misspelt, value_text
+from harness.scoring.validators.schemas import misspelt_keywords, value_text
 from harness.scoring.validators.strict import Routes
 
 
@@ -294,7 +294,7 @@ def test_too_few_and_too_many_of_contains_are_told_apart(value: list[Any], keywo
     ],
 )
 def test_keywords_of_others_and_names_are_not_misspelt(schema: dict[str, Any]) -> None:
-    assert misspelt(schema) == {}
+    assert misspelt_keywords(schema) == {}
 
 
 def test_a_member_breaks_its_own_schema_and_those_that_apply_to_all() -> None:
@@ -304,8 +304,8 @@ def test_a_member_breaks_its_own_schema_and_those_that_apply_to_all() -> None:
         "properties": {"a": {"type": "null"}, "b": text},
         "patternProperties": {"": {"not": {"const": ""}, "enum": ["x"]}},
     }
-    assert Routes(schema).at(0) == 2
-    assert Routes(schema).at(1) == 2 + 3 + (2 + 1)
+    assert Routes(schema).count(0) == 2
+    assert Routes(schema).count(1) == 2 + 3 + (2 + 1)
 
 
 @pytest.mark.parametrize(
@@ -328,4 +328,4 @@ def test_the_routes_of_a_reference_are_those_of_its_base(reference: str, routes:
             "z": {"$id": f"{base}/c/a", "$defs": {"x": {}}},
         },
     }
-    assert Routes(schema).at(0) == 3 + routes
+    assert Routes(schema).count(0) == 3 + routes

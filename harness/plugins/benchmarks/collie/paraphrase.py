@@ -16,7 +16,7 @@ from harness.engine.models import Model, ModelBuilder
 from harness.engine.session import BoundModel
 from harness.errors import CallError, ConfigError, FatalCallError
 from harness.ports import Task, overrides_method
-from harness.prompts import conversation, read
+from harness.prompts import read_builtin, render_conversation
 from harness.records import Decoding, Instance, Origin, Request, Rewriting
 
 DECODING = Decoding(temperature=0.0, max_tokens=2000)
@@ -72,7 +72,7 @@ class Paraphraser:
 
     def __init__(self, task: Task[Any], bound: BoundModel, prompt: str = "own") -> None:
         self._task = task
-        self._prompt = read(f"polish/{prompt}")
+        self._prompt = read_builtin(f"polish/{prompt}")
         self._bound = bound
         remedy = "Choose another model."
         self._decoding = bound.model.supported(DECODING, "Paraphrasing", remedy)
@@ -89,7 +89,7 @@ class Paraphraser:
         Raises:
             FatalCallError: If the call fails in a way that ends the run.
         """
-        messages = conversation(self._prompt, {"text": text})
+        messages = render_conversation(self._prompt, {"text": text})
         request = Request(self._bound.model.section.name, messages, self._decoding, 0, origin)
         try:
             call = await self._bound.call(request)

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from typing_extensions import override
 
 from harness.datasets.folder import DataFolder, sha256
-from harness.datasets.rows import SUMMARY, Row, converted, read_all, summary
+from harness.datasets.rows import SUMMARY_COLUMNS, Row, convert_row, read_unique, summary_statistics
 from harness.errors import ConfigError, DataInvalid, reraise_as, unreadable_file_error
 from harness.plugins.benchmarks.collie.constraints.check import (
     CheckResult,
@@ -206,8 +206,8 @@ class CollieTask(Task[CollieItem]):
             rows.append((structure, *numbers, by_source.total(), len(prompts[structure])))
         columns = ("structure", *sources, "instances", "prompts")
         yield DataTable(columns, rows, f"{_PAPER}, figures 2a and 9")
-        rows = [(name, *summary(lengths[name])) for name in names if name in lengths]
-        yield DataTable(("length of examples", *SUMMARY), rows, f"{_PAPER}, figure 2c")
+        rows = [(name, *summary_statistics(lengths[name])) for name in names if name in lengths]
+        yield DataTable(("length of examples", *SUMMARY_COLUMNS), rows, f"{_PAPER}, figure 2c")
 
     @override
     def leaks(self, instance: One, shot: One) -> bool:
@@ -231,7 +231,7 @@ class _Row(Struct):
 
 
 def _item(raw: Row, where: str) -> CollieItem:
-    row = converted(raw, _Row, where, IGNORED)
+    row = convert_row(raw, _Row, where, IGNORED)
     level = row.level or LEVEL_OF.get((row.structure or "")[:4])
     if level is None:
         remedy = "Write word, sentence, paragraph or passage."
@@ -246,7 +246,7 @@ def _item(raw: Row, where: str) -> CollieItem:
     return CollieItem(row.id, specification, prompt, row.example, structure, row.source or "own")
 
 
-read_items = partial(read_all, item=_item)  # yields the items of a file
+read_items = partial(read_unique, build=_item)  # yields the items of a file
 
 
 def read_words(path: Path) -> frozenset[str]:

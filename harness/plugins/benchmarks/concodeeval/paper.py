@@ -29,7 +29,7 @@ from harness.plugins.benchmarks.concodeeval import documents
 from harness.plugins.benchmarks.concodeeval.documents import FORMATS
 from harness.scoring.patterns import MOST_PARTS, parts
 from harness.scoring.validators import schemas
-from harness.scoring.validators.limits import pointer, read, resolve
+from harness.scoring.validators.limits import pointer, read, resolve_fragment
 from harness.scoring.validators.schemas import Undecided, Violation, value_text
 
 MOST_WORK = 5_000_000
@@ -126,7 +126,7 @@ def bounded(kind: Any, *, paper: bool = False) -> Any:
     def unevaluated_properties(validator: Any, argument: Any, instance: Any, schema: Any) -> Errors:
         # The original then searches for the same patterns, without a time limit.
         if validator.is_type(instance, "object"):
-            for _, part in schemas.parts(validator._resolver.lookup("#").contents):
+            for _, part in schemas.iter_objects(validator._resolver.lookup("#").contents):
                 patterns = part.get("patternProperties")
                 if isinstance(patterns, dict):
                     for name in patterns:
@@ -242,10 +242,10 @@ def _regular(pattern: str) -> Any:
 def _path_referred(reference: str, target: Any, schema: Any) -> tuple[str | int, ...] | None:
     """Return the path to a reference's target, or None if it is outside the schema."""
     if reference.startswith("#"):
-        resolved = resolve(reference[1:], schema)
+        resolved = resolve_fragment(reference[1:], schema)
         if resolved and resolved[1] is target:
             return resolved[0]
-    for path, subschema in schemas.parts(schema):
+    for path, subschema in schemas.iter_objects(schema):
         if subschema is target:
             return path
     return None

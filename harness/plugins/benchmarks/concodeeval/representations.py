@@ -32,7 +32,7 @@ from harness.plugins.benchmarks.concodeeval.schema import (
     pointer,
     unmarked,
 )
-from harness.prompts import Template, read
+from harness.prompts import Template, read_builtin
 from harness.records import JsonObject
 from harness.scoring.validators.limits import UnparseableDocument
 
@@ -162,7 +162,7 @@ RECORDED_ENGLISH = "concodeeval/recorded_english"
 
 @cache
 def _recorded_english() -> Template:
-    return read(RECORDED_ENGLISH)
+    return read_builtin(RECORDED_ENGLISH)
 
 
 def _english(schema: Schema, wording: Wording) -> str:

@@ -18,7 +18,7 @@ import msgspec
 from typing_extensions import override
 
 from harness.datasets.folder import DataFolder, sha256
-from harness.datasets.rows import SUMMARY, Row, converted, read_all, summary
+from harness.datasets.rows import SUMMARY_COLUMNS, Row, convert_row, read_unique, summary_statistics
 from harness.errors import ConfigError, DataInvalid, DataMissing, reraise_as
 from harness.plugins.benchmarks.concodeeval import representations
 from harness.plugins.benchmarks.concodeeval.documents import FORMATS, Format, Mode
@@ -29,7 +29,7 @@ from harness.plugins.benchmarks.concodeeval.schema import (
     keywords,
 )
 from harness.ports import DataTable, Task
-from harness.prompts import Template, named, read, read_file
+from harness.prompts import Template, prompt_names, read_builtin, read_file
 from harness.records import JsonObject, Message
 from harness.scoring.validators import validator
 
@@ -84,17 +84,17 @@ def read_benchmark(dataset: str, data: DataFolder) -> Benchmark:
     elif dataset == "builtin":
         path = BUILTIN
     else:
-        path = data.place(dataset)
+        path = data.file_or_folder(dataset)
     if not path.is_dir():
-        return Benchmark(tuple(read_all(path, _schema)), {}, sha256(path))
+        return Benchmark(tuple(read_unique(path, _schema)), {}, sha256(path))
     files = (path / "schemas.jsonl", path / "validation.jsonl")
     for file in files:
         if not file.is_file():
             remedy = "Make a benchmark: harness build concodeeval."
             raise DataMissing(f"{path} has no {file.name}.", remedy)
-    schemas = tuple(read_all(files[0], _schema))
+    schemas = tuple(read_unique(files[0], _schema))
     samples: dict[str, list[Sample]] = {row.id: [] for row in schemas}
-    for sample in read_all(files[1], lambda row, where: converted(row, Sample, where)):
+    for sample in read_unique(files[1], lambda row, where: convert_row(row, Sample, where)):
         if sample.schema_id not in samples:
             problem = f"{files[1]}: the sample {sample.id!r:.80} names an unknown schema"
             raise DataInvalid(f"{problem} ({sample.schema_id!r:.80}).")
@@ -118,7 +118,7 @@ def _schema(row: Row, where: str) -> SchemaRow:
         fields["root"] = kind
     if bounds := re.match(r"[a-z]+_(\d+)_(\d+)_", str(name)):
         fields["range"] = "-".join(bounds.groups())
-    return converted(fields, SchemaRow, where)
+    return convert_row(fields, SchemaRow, where)
 
 
 _PAPER = "Kammakomati et al. 2024, arXiv 2407.03387"
@@ -177,17 +177,17 @@ class ConCodeEval(Task[Any]):
         if self._own_prompt:
             self._user = read_file(data.file(prompt), f"task.prompt ({prompt})")
         elif is_english and prompt != "chat":
-            self._user = read(f"{FOLDER}/natural_language")
+            self._user = read_builtin(f"{FOLDER}/natural_language")
         else:
-            self._user = read(name)
-            if f"{name}.system" in named(FOLDER):
-                self._system = read(f"{name}.system")
+            self._user = read_builtin(name)
+            if f"{name}.system" in prompt_names(FOLDER):
+                self._system = read_builtin(f"{name}.system")
         self._few_shot: Template | None = None
         if prompt in self.prompts[1:]:
-            self._few_shot = read(f"{FOLDER}/{self.part}_paper_few_shot")
-        elif "shots" in self._user.names:
+            self._few_shot = read_builtin(f"{FOLDER}/{self.part}_paper_few_shot")
+        elif "shots" in self._user.fields:
             self._few_shot = self._user
-        self._user.refuse_unknown(self.prompt_fields)
+        self._user.check_fields(self.prompt_fields)
 
     @cached_property
     def schemas(self) -> Sequence[tuple[SchemaRow, str, Constraints]]:
@@ -206,10 +206,10 @@ class ConCodeEval(Task[Any]):
         for name in representations.REPRESENTATIONS:
             texts = [representations.render(schema, name, self._wording) for schema in schemas]
             words = [len(text.split()) for text in texts]
-            lengths["characters"].append((NAMES[name], *summary(list(map(len, texts)))))
-            lengths["words"].append((NAMES[name], *summary(words)))
+            lengths["characters"].append((NAMES[name], *summary_statistics(list(map(len, texts)))))
+            lengths["words"].append((NAMES[name], *summary_statistics(words)))
         for unit, rows in lengths.items():
-            yield DataTable((f"{unit} per schema", *SUMMARY), rows, f"{_PAPER}, table 3")
+            yield DataTable((f"{unit} per schema", *SUMMARY_COLUMNS), rows, f"{_PAPER}, table 3")
         counts = Counter[str]()
         for schema in schemas:
             counts.update({keyword for _, keyword, _ in keywords(schema)})
@@ -227,7 +227,7 @@ class ConCodeEval(Task[Any]):
         templates = [self._system, self._user, self._few_shot]
         is_english = self.representation == "natural_language" and self._wording == "paper"
         if is_english and any(row.root in ("array", "object") for row in self.benchmark.schemas):
-            templates.append(read(representations.RECORDED_ENGLISH))
+            templates.append(read_builtin(representations.RECORDED_ENGLISH))
         texts = [template.text for template in templates if template]
         return {
             "dataset": self._dataset,

@@ -49,7 +49,7 @@ from harness.scoring.validators import (
     Violation,
     validator,
 )
-from harness.scoring.validators.schemas import score
+from harness.scoring.validators.schemas import score_violations
 
 
 class GenerationItem(NamedTuple):
@@ -163,7 +163,7 @@ class ConCodeEvalGeneration(ConCodeEval):
             violations = self._violations(item, value)
         except Undecided as error:
             return {"valid": Score(None, reason=str(error)[:300]), **counted}
-        valid = score(violations)
+        valid = score_violations(violations)
         met = item.constraints.met(violations, value, sample, item.output, self.mode)
         return {"valid": replace(valid, details={**valid.details, "constraints": met}), **counted}
 

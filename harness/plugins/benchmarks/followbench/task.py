@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from harness.analysis.breakdown import group_codes, score_values
-from harness.datasets.catalogue import LARGEST, decoded, json_line, member
+from harness.datasets.catalogue import MAX_MEMBER_BYTES, decode_json_as, json_line, member
 from harness.datasets.folder import DataFolder, sha256
-from harness.datasets.rows import Row, converted, rows
+from harness.datasets.rows import Row, convert_row, read_rows
 from harness.errors import DataInvalid, DataMissing
 from harness.plugins.benchmarks.followbench.rules import CHECKS, FollowBenchRule, rule_for
 from harness.ports import FigureKind, TableFigure, Task, read_paper
@@ -99,7 +99,7 @@ class FollowBenchTask(Task[FollowBenchItem]):
         elif dataset.endswith(".jsonl"):
             self.path = data.file(dataset)
         else:
-            self.path = data.place(dataset)
+            self.path = data.file_or_folder(dataset)
         if self.path.is_dir() and not _published(self.path, CATEGORIES):
             problem = f"The folder {self.path} has none of the authors' files."
             raise DataMissing(problem, "They are named as in content_constraints.json.")
@@ -196,7 +196,7 @@ def read_items(
     """Yield the items of some categories at levels 1 to 5, from a file or the authors' folder."""
     evolutions = defaultdict[tuple[Category, int], tuple[str, ...]](tuple)
     for where, raw in _rows(path, categories):
-        row = converted(raw, _Row, where)
+        row = convert_row(raw, _Row, where)
         group = (row.constraint_type, row.example_id)
         first = int(row.constraint_type == "example")
         expected = len(evolutions[group]) + first
@@ -210,10 +210,10 @@ def read_items(
 
 def _rows(path: Path, categories: Sequence[Category]) -> Iterator[tuple[str, Row]]:
     if not path.is_dir():
-        yield from rows(path)
+        yield from read_rows(path)
         return
     for category, file in _published(path, categories).items():
-        for where, row in rows(file):
+        for where, row in read_rows(file):
             yield where, {"constraint_type": category, **row}
 
 
@@ -314,7 +314,7 @@ def write_instructions(archive: Path, folder: str) -> Iterator[bytes]:
     """Yield the lines of ``followbench/data.jsonl`` from files named after their categories."""
     for category in CATEGORIES:
         name = f"{folder}/{category}_constraints.json"
-        [content] = member(archive, name, LARGEST)
+        [content] = member(archive, name, MAX_MEMBER_BYTES)
         where = f"{archive}: {name} is not a list of rows"
-        for row in decoded(content, list[JsonObject], where):
+        for row in decode_json_as(content, list[JsonObject], where):
             yield json_line({"constraint_type": category, **row})

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct, to_builtins
 from typing_extensions import override
 
 from harness.datasets.folder import DataFolder, sha256
-from harness.datasets.rows import Row, converted, read_all, turns_of
+from harness.datasets.rows import Row, convert_row, read_unique, row_messages
 from harness.errors import DataInvalid, reraise_as
 from harness.plugins.benchmarks.ifeval import instructions as verifiable
 from harness.plugins.benchmarks.ifeval.instructions import (
@@ -77,7 +77,7 @@ class IFEvalTask(Task[IFEvalItem]):
 
     def instances(self) -> Iterator[One]:
         """Yield the prompts in file order, with their number of instructions as their group."""
-        for item in read_all(self.path, partial(read_item, verdicts=self._verdicts)):
+        for item in read_unique(self.path, partial(read_item, verdicts=self._verdicts)):
             yield Instance(item.id, item, {COUNT: str(len(item.instructions))})
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -196,10 +196,10 @@ def read_item(raw: Row, where: str, verdicts: Verdicts, multilingual: bool = Fal
     ``verdicts`` and ``multilingual`` select the version of the checks. Error messages begin with
     ``where``.
     """
-    row = converted(raw, _Row, where)
+    row = convert_row(raw, _Row, where)
     instructions = []
     with reraise_as(DataInvalid, f"{where}: "):
-        messages = turns_of(raw)
+        messages = row_messages(raw)
         if not messages[-1].content.strip():
             raise DataInvalid("the prompt is empty.")
         if len(row.kwargs) != len(row.instruction_id_list):

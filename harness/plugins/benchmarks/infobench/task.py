@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from typing_extensions import override
 
 from harness.datasets.folder import DataFolder, sha256
-from harness.datasets.rows import Row, converted, read_all
+from harness.datasets.rows import Row, convert_row, read_unique
 from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.ports import Task, read_paper
 from harness.records import Criterion, Instance, Message, Question, Reply, Request, Score
@@ -135,7 +135,7 @@ class InfoBenchTask(Task[InfoBenchItem]):
 
 
 def _item(raw: Row, where: str) -> InfoBenchItem:
-    item = converted(raw, InfoBenchItem, where)
+    item = convert_row(raw, InfoBenchItem, where)
     n = len(item.decomposed_questions)
     labels = item.question_label
     if labels is not None and len(labels) != n:
@@ -144,7 +144,9 @@ def _item(raw: Row, where: str) -> InfoBenchItem:
     return replace(item, id=str(item.id or where.rpartition(" ")[2]))
 
 
-read_items = partial(read_all, item=_item)  # yields the items; the default id is the row's number
+read_items = partial(
+    read_unique, build=_item
+)  # yields the items; the default id is the row's number
 
 
 class InfoBenchJudge(PublishedJudge):

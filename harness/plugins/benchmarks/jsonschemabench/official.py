@@ -109,7 +109,7 @@ class OfficialValidator(PaperValidator):
         CLOCK.start(self._seconds)
         violations: list[Violation] = []
         try:
-            for error in islice(self._engine.iter_errors(value), schemas.MOST_IN_DETAILS):
+            for error in islice(self._engine.iter_errors(value), schemas.MAX_VIOLATIONS_IN_DETAILS):
                 violations.append(self.violation(error))
         except Endless as error:
             violations.append(_exception(RecursionError(error.message), "$ref"))

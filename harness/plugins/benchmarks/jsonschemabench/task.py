@@ -22,12 +22,12 @@ import msgspec
 from msgspec import Struct
 from typing_extensions import override
 
-from harness.datasets.catalogue import decoded, members
+from harness.datasets.catalogue import decode_json_as, members
 from harness.datasets.folder import DataFolder, sha256
-from harness.datasets.rows import converted, rows, unique
+from harness.datasets.rows import convert_row, iter_unique, read_rows
 from harness.errors import ConfigError, DataInvalid, suggest_name
 from harness.ports import DataTable, Task, read_paper
-from harness.prompts import named, read, read_file
+from harness.prompts import prompt_names, read_builtin, read_file
 from harness.records import ConstraintKind, DecodingConstraint, Instance, JsonObject, Message, Score
 from harness.scoring import validators
 from harness.scoring.validators import (
@@ -113,13 +113,13 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
         self._copies = prompt == COPY
         self._system = None
         if prompt in PROMPTS:
-            self._user = read(f"{FOLDER}/{prompt}")
-            if f"{FOLDER}/{prompt}.system" in named(FOLDER):
-                self._system = read(f"{FOLDER}/{prompt}.system")
+            self._user = read_builtin(f"{FOLDER}/{prompt}")
+            if f"{FOLDER}/{prompt}.system" in prompt_names(FOLDER):
+                self._system = read_builtin(f"{FOLDER}/{prompt}.system")
         else:
             self._user = read_file(data.file(prompt), f"task.prompt ({prompt})")
         field = "instance" if self._copies else "schema"
-        if self._user.names != {field}:
+        if self._user.fields != {field}:
             remedy = f"Write {{{{ {field} }}}} where it belongs."
             raise ConfigError(f"{self._user.name}: the only field must be {field!r}.", remedy)
         self._official: Any = None
@@ -212,9 +212,11 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
             reason = "another value than the valid one to copy" if differs else ""
             return {**scores, deciding: Score(differs, not differs, reason)}
         try:
-            score = schemas.score(_validator(item.schema, self._verdicts).violations(value))
+            score = schemas.score_violations(
+                _validator(item.schema, self._verdicts).violations(value)
+            )
         except (Undecided, DataInvalid) as error:
-            score = Score(None, reason=str(error)[: schemas.LONGEST_REASON])
+            score = Score(None, reason=str(error)[: schemas.MAX_REASON_CHARS])
         if copied is not None and score.value is not None:
             score = Score(not score.value, score.passed, score.reason)
         return {**scores, deciding: score}
@@ -311,7 +313,7 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
         words = defaultdict[str, Counter[str]](Counter)
         doubtful: list[tuple[str, str, str, str]] = []
         for item in self._items():
-            features = schemas.features(item.schema)
+            features = schemas.schema_features(item.schema)
             of_dataset = counts[item.dataset]
             of_dataset["schemas"] += 1
             of_dataset["valid"] += sum(labelled.valid for labelled in item.instances)
@@ -347,7 +349,7 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
 def _validator(schema: Any, verdicts: Verdicts) -> Validator:
     if verdicts == "strict":
         return validators.validator(schema)
-    return validators.compiled(schema, _official().OfficialValidator)
+    return validators.cached_validator(schema, _official().OfficialValidator)
 
 
 def _official() -> Any:
@@ -398,12 +400,12 @@ class _Row(Struct):
 
 def read_items(path: Path) -> Iterator[SchemaItem]:
     """Yield the schemas of a file in order."""
-    return unique(_located_items(path))
+    return iter_unique(_located_items(path))
 
 
 def _located_items(path: Path) -> Iterator[tuple[str, SchemaItem]]:
-    for where, raw in rows(path):
-        row = converted(raw, _Row, where)
+    for where, raw in read_rows(path):
+        row = convert_row(raw, _Row, where)
         yield where, SchemaItem(row.name, row.dataset or "none", row.schema, row.instances)
 
 
@@ -416,7 +418,9 @@ def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
     """Yield the lines of ``jsonschemabench/schemas.jsonl``, made from a folder in an archive."""
     suits = re.compile(rf"{re.escape(folder)}/[^/]+\.json").fullmatch
     for name, content in members(archive, suits):
-        schema_file = decoded(content, _Schema, f"{archive}: {name} is not a file with a schema")
+        schema_file = decode_json_as(
+            content, _Schema, f"{archive}: {name} is not a file with a schema"
+        )
         stem = PurePosixPath(name).stem
         # ``DATASET---NAME.json`` or, in two data sets, ``DATASET_NAME.json``
         separator = "---" if "---" in stem else "_"

@@ -20,10 +20,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
-from harness.datasets.rows import Row, converted, read_all, text_id
+from harness.datasets.rows import Row, convert_row, read_unique, row_id
 from harness.errors import DataInvalid, Unparseable
 from harness.plugins.short_answers.json_objects import json_object
-from harness.prompts import read
+from harness.prompts import read_builtin
 from harness.records import DecodingConstraint
 from harness.scoring.extraction import RegexExtraction
 from harness.scoring.validators import Undecided, validator
@@ -230,23 +230,23 @@ def fresh(n: int, seed: int) -> Iterator[LetterQuestion]:
 
 
 def _question(raw: Row, where: str) -> LetterQuestion:
-    row = converted(raw, _Row, where, IGNORED)
+    row = convert_row(raw, _Row, where, IGNORED)
     words = row.names
     if not words and (quoted := re.search(r'"([^"]+)"', row.question or "")):
         words = tuple(quoted[1].split())
     if not words:
         raise DataInvalid(f"{where}: needs 'names', or a 'question' with words in double quotes.")
     words = tuple(map(str.strip, words))
-    name = text_id(raw, raw.get("idx", int(where.rpartition(" ")[2])), f"{where}: ")
+    name = row_id(raw, raw.get("idx", int(where.rpartition(" ")[2])), f"{where}: ")
     label = (row.answer or last_letters(words)).lower()
     return LetterQuestion(name, row.question or asked(words), words, label)
 
 
-read_questions = partial(read_all, item=_question)  # yields the questions of a file
+read_questions = partial(read_unique, build=_question)  # yields the questions of a file
 
 
 # The prompt's beginning, from "Let Me Speak Freely?", as recorded in dottxt-ai/demos.
-TASK = read("last_letter/task").text
+TASK = read_builtin("last_letter/task").text
 MOST_NAMED = 8  # maximum number of ids named in a message
 EXAMPLES = "\n\n\nHere are some examples:\n"
 

@@ -115,7 +115,7 @@ class LastLetterTask(Task[LetterQuestion]):
         worked = [f"{shot.text}={shot.label}" for shot in worked_shots]
         self._content = _hash("\n".join([structure.TASK, *worked]))  # all except the form
         if prompt != "own":
-            self._published = prompts.read(f"last_letter/{prompt}")
+            self._published = prompts.read_builtin(f"last_letter/{prompt}")
             self._described = ""
             self._content = self._published.sha256
         self._path: Path | None = None
@@ -164,7 +164,7 @@ class LastLetterTask(Task[LetterQuestion]):
         if self._published:
             if shots:
                 raise ConfigError("task.shots: a published prompt has no place for shots.")
-            return prompts.conversation(self._published, {"question": question.text})
+            return prompts.render_conversation(self._published, {"question": question.text})
         examples = self._examples(question)
         if shots:
             examples = [structure.written(shot.data, self.form) for shot in shots]

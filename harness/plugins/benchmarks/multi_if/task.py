@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from typing_extensions import override
 
 from harness.datasets.folder import DataFolder
-from harness.datasets.rows import Row, RowFile, RowSource, unique
+from harness.datasets.rows import Row, RowFile, RowSource, iter_unique
 from harness.errors import DataInvalid
 from harness.plugins.benchmarks.ifeval.task import (
     COUNT,
@@ -68,13 +68,13 @@ class MultiIFTask(IFEvalTask):
         self._verdicts = "official"
         self._source: RowSource
         if dataset.startswith(HUB):
-            self._source = HubDataset(data.own(dataset.removeprefix(HUB)))
+            self._source = HubDataset(data.next_to_run_file(dataset.removeprefix(HUB)))
         else:
             self._source = RowFile(BUILTIN if dataset == "builtin" else data.file(dataset))
 
     def instances(self) -> Iterator[One]:
         """Yield the conversations, each with its language as its group."""
-        return unique(self._located_instances())
+        return iter_unique(self._located_instances())
 
     def _located_instances(self) -> Iterator[tuple[str, One]]:
         for where, row in self._source.rows():

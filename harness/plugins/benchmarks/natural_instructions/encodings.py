@@ -28,7 +28,7 @@ from harness.plugins.benchmarks.natural_instructions.loading import (
     NaturalTask,
 )
 from harness.plugins.benchmarks.natural_instructions.overlap import bare
-from harness.prompts import Template, read
+from harness.prompts import Template, read_builtin
 
 POSITIVE = "Positive Examples Full Only"
 POSITIVE_EXPLAINED = "Positive Examples Full Explanations"
@@ -130,7 +130,7 @@ def filled(form: Form, around: tuple[str, str], text: str) -> str:
 
 @cache
 def _template(form: Form) -> Template:
-    return read(f"natural_instructions/{form}")
+    return read_builtin(f"natural_instructions/{form}")
 
 
 def _examples(

@@ -18,8 +18,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from harness.config import yaml_text
-from harness.datasets.catalogue import decoded, members
-from harness.datasets.rows import converted, unique
+from harness.datasets.catalogue import decode_json_as, members
+from harness.datasets.rows import convert_row, iter_unique
 from harness.errors import DataInvalid, reraise_as, unreadable_file_error
 from harness.records import JsonObject
 
@@ -146,7 +146,7 @@ def task_files(path: Path) -> dict[str, Path]:
 def read_task(path: Path) -> NaturalTask:
     """Read a task from a JSON or YAML file."""
     tree = _from_json(path) if path.suffix == ".json" else _from_yaml(path)
-    raw = converted(tree, _Task, str(path))
+    raw = convert_row(tree, _Task, str(path))
     if isinstance(raw.definition, list):
         raw.definition = "\n".join(raw.definition)
     instruction = Instruction(
@@ -160,7 +160,7 @@ def read_task(path: Path) -> NaturalTask:
         name = str(index if instance.id is None else instance.id)
         entry = Entry(name, instance.input, tuple(_list(instance.output)))
         entries.append((str(path), entry))
-    return NaturalTask(path.stem, instruction, tuple(unique(entries)), category)
+    return NaturalTask(path.stem, instruction, tuple(iter_unique(entries)), category)
 
 
 def _list(output: str | list[str]) -> list[str]:
@@ -173,7 +173,7 @@ def _from_json(path: Path) -> JsonObject:
         content = path.read_bytes()
     except OSError as error:
         raise unreadable_file_error(path, error) from None
-    raw = decoded(content, JsonObject, f"{path}: not JSON")
+    raw = decode_json_as(content, JsonObject, f"{path}: not JSON")
     examples = raw.get("Examples")
     if isinstance(examples, dict):
         raw |= examples
@@ -187,11 +187,11 @@ def _from_json(path: Path) -> JsonObject:
 def _from_yaml(path: Path) -> JsonObject:
     """Return the content of a YAML file. Raise DataInvalid for an unknown key."""
     tree = _yaml(path, "task", "It must contain at least 'instances:'.")
-    converted(tree, _Task, str(path), ())
+    convert_row(tree, _Task, str(path), ())
     for key in ("instances", *_EXAMPLES):
         form = _Instance if key == "instances" else _Example
         for entry in tree.get(key, ()):
-            converted(entry, form, f"{path}, {key}", ())
+            convert_row(entry, form, f"{path}, {key}", ())
     return tree
 
 
@@ -240,7 +240,9 @@ def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
     row: JsonObject = {}
     for name, content in members(archive, described):
         task, encoding, examples = described(name).groups()  # type: ignore[union-attr]
-        answers = decoded(content, _Predictions, f"{archive}: {name} is not a file of answers")
+        answers = decode_json_as(
+            content, _Predictions, f"{archive}: {name} is not a file of answers"
+        )
         row = {"task": task, "encoding": encoding}
         row |= {"fields": encoding.removeprefix("_").split("_"), "n_examples": int(examples)}
         for answer in answers.predictions:

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 from typing_extensions import override
 
 from harness.datasets.folder import DataFolder, sha256
-from harness.datasets.rows import SUMMARY, summary
+from harness.datasets.rows import SUMMARY_COLUMNS, summary_statistics
 from harness.errors import ConfigError, suggest_name
 from harness.plugin_loader import kind
 from harness.plugins.benchmarks.natural_instructions import encodings, loading, overlap
@@ -149,7 +149,7 @@ class NaturalInstructionsTask(Task[InstructionItem]):
         self._category_files = [data.file(categories)] if categories else []
         self._own_categories = [loading.read_categories(file) for file in self._category_files]
         self._known_categories = loading.read_categories(loading.SHIPPED)
-        self._files = self._chosen(data.place(names.get(dataset, dataset)), tasks)
+        self._files = self._chosen(data.file_or_folder(names.get(dataset, dataset)), tasks)
         _check_numbers(examples, instances, self._files)
         fields = encodings.fields_of(encoding)
         self._showing = Showing(fields, form, examples, instances, token_budget)
@@ -228,8 +228,10 @@ class NaturalInstructionsTask(Task[InstructionItem]):
         for category, numbers in sorted(counts.items()):
             rows.append((category, *[numbers[column] for column in columns]))
         yield DataTable(("category", *columns), rows, f"{_PAPER}, table 1")
-        rows = [(name, *summary(numbers)) for name, numbers in lengths.items()]
-        yield DataTable(("words per", *SUMMARY), rows, f"{_PAPER}, table 1 and figures 5 to 8")
+        rows = [(name, *summary_statistics(numbers)) for name, numbers in lengths.items()]
+        yield DataTable(
+            ("words per", *SUMMARY_COLUMNS), rows, f"{_PAPER}, table 1 and figures 5 to 8"
+        )
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the data set, hashes, and the versions of what computes the scores."""

@@ -21,9 +21,9 @@ import yaml
 from msgspec import Meta, Struct
 from typing_extensions import override
 
-from harness.datasets.catalogue import decoded
+from harness.datasets.catalogue import decode_json_as
 from harness.datasets.folder import DataFolder, parquet_rows, read_jsonl, sha256
-from harness.datasets.rows import Row, converted, read_all, rows
+from harness.datasets.rows import Row, convert_row, read_rows, read_unique
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.ports import Task, read_paper
 from harness.records import Criterion, Instance, Message, Score
@@ -110,11 +110,11 @@ class WildIFEvalTask(Task[WildIFEvalItem]):
         self.dataset = dataset
         self._missing_chats = missing_chats
         names = {"builtin": str(BUILTIN), "paper_examples": PAPER_EXAMPLES, "public": PUBLIC}
-        self.path = data.place(names.get(dataset, dataset))
+        self.path = data.file_or_folder(names.get(dataset, dataset))
         self._chats: Path | None = None
         self._tables: list[Path | None] = []
         if is_public(self.path):
-            self._chats = data.place(chats or CHATS)
+            self._chats = data.file_or_folder(chats or CHATS)
             for table, usual in ((categories, CATEGORIES_FILE), (domains, DOMAINS_FILE)):
                 has_table = table or (data.root / usual).is_file()
                 self._tables.append(data.file(table or usual) if has_table else None)
@@ -220,7 +220,7 @@ class _Row(Struct):
 
 
 def _item(raw: Row, where: str) -> WildIFEvalItem:
-    row = converted(raw, _Row, where)
+    row = convert_row(raw, _Row, where)
     constraints = []
     if isinstance(row.constraints, dict):
         for text, category in row.constraints.items():
@@ -244,14 +244,16 @@ def _constraint(text: str, category: str | None) -> Constraint:
     return Constraint(text.strip(), named(category or ""))
 
 
-read_items = partial(read_all, item=_item)  # yields the items; the default id is the row's number
+read_items = partial(
+    read_unique, build=_item
+)  # yields the items; the default id is the row's number
 
 
 def is_public(path: Path) -> bool:
     """Return whether a data set is in the published format, without the tasks' texts."""
     if path.is_dir() or path.suffix == ".parquet":
         return True
-    for _, row in rows(path):
+    for _, row in read_rows(path):
         return "decomposition" in row
     return False
 
@@ -266,7 +268,7 @@ def join(
     """
     constraints_by_id: dict[str, list[str]] = {}
     for where, raw in _records(decompositions, "decomposition"):
-        row = converted(raw, _Wanted, where)
+        row = convert_row(raw, _Wanted, where)
         if row.conversation_id in constraints_by_id:
             raise DataInvalid(f"{where}: the conversation {row.conversation_id!r} occurs twice.")
         constraints_by_id[row.conversation_id] = row.decomposition
@@ -275,7 +277,7 @@ def join(
         turns = raw.get("conversation")
         if isinstance(turns, list):
             turns = turns[:1]
-        chat = converted(raw | {"conversation": turns}, _Chat, where)
+        chat = convert_row(raw | {"conversation": turns}, _Chat, where)
         tasks.setdefault(chat.conversation_id, chat.conversation[0].content)
     category_of = _table(categories, "constraint", "categories")
     domain_of = _table(domains, "task", "domain")
@@ -344,7 +346,7 @@ def _table(path: Path | None, key: str, value: str) -> dict[str, str]:
     table: dict[str, str] = {}
     if path is None:
         return table
-    for _, row in rows(path):
+    for _, row in read_rows(path):
         if not {key, value} <= row.keys():
             raise DataInvalid(f"{path}: must have the columns {key} and {value}.")
         table[row[key].strip()] = row[value].strip()
@@ -392,7 +394,7 @@ def category_prompt(
 ) -> Iterator[bytes]:
     """Yield a template as `prompt` does, with the categories in a JSON file filled in."""
     where = f"{categories}: not a list of categories"
-    described = decoded(categories.read_bytes(), list[_Category], where)
+    described = decode_json_as(categories.read_bytes(), list[_Category], where)
     listed = ""
     for number, category in enumerate(described):
         listed += f"\n{number}. *{category.name}*: {category.description}\nExamples: "

@@ -17,7 +17,7 @@ import msgspec
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from harness.config.validation import validate
-from harness.datasets.folder import DataFolder, is_there, own_path
+from harness.datasets.folder import DataFolder, expand_user, path_exists
 from harness.errors import ConfigError, DataInvalid, DataMissing, suggest_name
 from harness.plugin_interface import wrap_errors
 from harness.plugin_loader import kind
@@ -77,8 +77,8 @@ class Source(FilePart):
         [(name, options)] = parts([self.load])
         path = options.get("path")
         if self._folder is not None and isinstance(path, str):
-            path_beside = self._folder / own_path(path)
-            if is_there(path_beside):
+            path_beside = self._folder / expand_user(path)
+            if path_exists(path_beside):
                 options["path"] = str(path_beside)
         return name, options
 
@@ -99,13 +99,13 @@ def find_source(text: str, changes: Mapping[str, Any] | None = None) -> Source:
         if name:
             raw["name"] = name
         folder = Path(path).absolute().parent
-    elif is_there(own_path(path)):
+    elif path_exists(expand_user(path)):
         preset = name if name in PRESETS else _preset_of(Path(path))
         [(loader, _)] = parts([_read(PRESETS[preset])["load"]])
         if loader == "parquet":
             if Path(path).suffix == ".txt":
                 loader = "text"
-            loader = format_of(own_path(path)) or loader
+            loader = format_of(expand_user(path)) or loader
         stem = Path(path).resolve().name.partition(".")[0]
         name = name or re.sub(r"[^A-Za-z0-9_-]", "_", stem) or "own"
         raw = {"preset": preset, "name": name, "load": {"name": loader, "path": path}}
@@ -152,7 +152,7 @@ def _read(path: Path) -> JsonObject:
 def _preset_of(path: Path) -> str:
     if (path / GUTENBERG).is_file():
         return "gutenberg"
-    preset = format_of(own_path(str(path)))
+    preset = format_of(expand_user(str(path)))
     return preset or PRESET_OF.get(Path(path.name.removesuffix(".gz")).suffix, "text")
 
 

@@ -354,7 +354,7 @@ def read_structure(raw: Any, where: str = "the structure") -> Structure:
     prompt: Template | None = None
     if file.prompt is not None:
         prompt = Template(file.prompt, f"{where}, prompt")
-        prompt.refuse_unknown(PROMPT_FIELDS)
+        prompt.check_fields(PROMPT_FIELDS)
     return Structure(file.name, file.level, tuple(constraints), rules, prompt, raw)
 
 

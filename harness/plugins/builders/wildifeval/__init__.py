@@ -16,7 +16,7 @@ from uuid import uuid4
 from harness.calls.budget import Budget
 from harness.calls.signals import Stopping
 from harness.config.settings import Settings
-from harness.datasets.folder import is_there, prompt_files, sha256
+from harness.datasets.folder import path_exists, prompt_files, sha256
 from harness.engine.models import Model, ModelBuilder, Resources, check_prices
 from harness.engine.progress import Ending
 from harness.engine.session import open_session
@@ -223,7 +223,7 @@ def prepare_curation(
 ) -> CurationJob:
     """Check a curation and its source files, and return a job for `curate`."""
     for source in sources:
-        if not is_there(source):
+        if not path_exists(source):
             raise DataMissing(f"There is no file or folder {source}.", "Check the path.")
     refuse_other(out, KIND, FILES)
     prompt_files_by_name = dict(curation.prompts)

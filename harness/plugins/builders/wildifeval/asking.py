@@ -34,7 +34,7 @@ from harness.errors import (
 from harness.plugins.benchmarks.wildifeval.task import CATEGORIES, OTHER, named
 from harness.plugins.builders.draws import Draws
 from harness.plugins.builders.wildifeval.curation_file import FilterSection, PromptName, StageName
-from harness.prompts import Template, read, read_file
+from harness.prompts import Template, read_builtin, read_file
 from harness.records import (
     Decoding,
     JsonObject,
@@ -322,9 +322,9 @@ class CurationPrompts:
             if name in files:
                 prompt = read_file(files[name], f"prompts.{name}")
             else:
-                prompt = read(f"wildifeval/{name}")
-            prompt.refuse_unknown(fields)
-            if missing := sorted((fields & NEEDED) - prompt.names):
+                prompt = read_builtin(f"wildifeval/{name}")
+            prompt.check_fields(fields)
+            if missing := sorted((fields & NEEDED) - prompt.fields):
                 raise ConfigError(f"{prompt.name} has no {{{{ {missing[0]} }}}}.", "Add it.")
             self._prompts[name] = prompt
 

@@ -7,7 +7,7 @@ import pytest
 from harness.errors import ConfigError
 from harness.plugin_loader import kind
 from harness.records import Instance
-from harness.scoring.checks import Rules, checks_of, read_checks
+from harness.scoring.checks import Rules, read_checks, row_checks
 
 OPTIONS: dict[str, Any] = {
     "level": "sentence",
@@ -33,7 +33,7 @@ def test_options_come_from_the_run_file_and_from_the_row(
 ) -> None:
     raw = read_checks([{"constraint": options}], "task.checks")
     rules = Rules(raw)
-    (check,) = rules.of(checks_of(row, raw), row)
+    (check,) = rules.resolve(row_checks(row, raw), row)
     assert rules.checker(check).check("Snow fell overnight.", Instance("1", None)).passed
 
 

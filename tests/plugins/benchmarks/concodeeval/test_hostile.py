@@ -26,8 +26,8 @@ from harness.scoring.validators import (
     score_document,
     validator,
 )
-from harness.scoring.validators.limits import DEEPEST, check_json
-from harness.scoring.validators.strict import MOST_ROUTES, Routes
+from harness.scoring.validators.limits import MAX_DEPTH, check_json
+from harness.scoring.validators.strict import MAX_ROUTES, Routes
 from tests.scoring.validators.named import named
 
 MODES: tuple[Mode, ...] = ("strict", "paper")
@@ -228,14 +228,14 @@ def test_a_verdict_is_had_where_its_reasons_are_too_many() -> None:
 
 
 def test_ways_are_counted_by_depth() -> None:
-    assert Routes({"type": "string"}).at(5) == 1
-    assert Routes({"properties": {"a": {"type": "string"}, "b": {}}}).at(1) == 2
-    assert Routes(DOUBLED).at(1) < Routes(DOUBLED).at(10) < MOST_ROUTES
-    assert Routes(DOUBLED).at(90) == MOST_ROUTES
-    assert Routes(chain(30, twice=True)).at(0) > 10**8
-    assert Routes(chain(1_000)).at(0) == MOST_ROUTES  # as long a chain is not followed
+    assert Routes({"type": "string"}).count(5) == 1
+    assert Routes({"properties": {"a": {"type": "string"}, "b": {}}}).count(1) == 2
+    assert Routes(DOUBLED).count(1) < Routes(DOUBLED).count(10) < MAX_ROUTES
+    assert Routes(DOUBLED).count(90) == MAX_ROUTES
+    assert Routes(chain(30, twice=True)).count(0) > 10**8
+    assert Routes(chain(1_000)).count(0) == MAX_ROUTES  # as long a chain is not followed
     tree = {"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}}
-    assert Routes(tree).at(90) < 1_000
+    assert Routes(tree).count(90) < 1_000
 
 
 def test_ways_through_another_base_are_counted() -> None:
@@ -244,8 +244,8 @@ def test_ways_through_another_base_are_counted() -> None:
     base = "https://example.org/other.json"
     other = {"$defs": {"other": wide | {"$id": base}}, "$ref": f"{base}#/$defs/wide"}
     nowhere = {"$defs": {"other": wide | {"$id": base}}, "$ref": "#/$defs/wide"}
-    assert Routes(other).at(0) == Routes(own).at(0) > 50
-    assert Routes(nowhere).at(0) < 50
+    assert Routes(other).count(0) == Routes(own).count(0) > 50
+    assert Routes(nowhere).count(0) < 50
     for value in (7, -7):
         valid = Draft202012Validator(other).is_valid(value)
         assert (validator(other).violations(value) == ()) == valid
@@ -259,9 +259,9 @@ def test_depth_is_limited_next_to_shallow_values(beside: Any) -> None:
             value = [beside, value]
         return value
 
-    assert check_json(nested_beside(DEEPEST)) > DEEPEST
+    assert check_json(nested_beside(MAX_DEPTH)) > MAX_DEPTH
     with pytest.raises(UnparseableDocument, match="nested deeper"):
-        check_json(nested_beside(DEEPEST + 1))
+        check_json(nested_beside(MAX_DEPTH + 1))
 
 
 JSON_VALUES = st.recursive(

@@ -13,7 +13,7 @@ from harness.plugins.benchmarks.jsonschemabench.official import (
     read,
     versions,
 )
-from harness.scoring.validators import Undecided, UnparseableDocument, compiled
+from harness.scoring.validators import Undecided, UnparseableDocument, cached_validator
 
 CATASTROPHE = "^(?:a|a)+$"
 DOUBLED = {
@@ -123,8 +123,8 @@ def test_every_schema_ends_in_time_and_nothing_is_fetched(
 
 
 def test_it_is_compiled_once() -> None:
-    first = compiled({"type": "integer"}, OfficialValidator)
+    first = cached_validator({"type": "integer"}, OfficialValidator)
     assert isinstance(first, OfficialValidator)
-    assert compiled({"type": "integer"}, OfficialValidator) is first
-    assert compiled({"type": "integer"}, "7") is not first
+    assert cached_validator({"type": "integer"}, OfficialValidator) is first
+    assert cached_validator({"type": "integer"}, "7") is not first
     assert versions()["jsonschema"]

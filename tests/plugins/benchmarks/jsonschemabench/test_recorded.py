@@ -113,7 +113,7 @@ def test_schemas_that_official_verdicts_can_hardly_accept(data_dir: Path) -> Non
     listed = {name.replace("/", "---") for name in json.loads(path.read_text())["names"]}
     asked = {f"format: {name}" for name in ALWAYS_REFUSED}
     rows = list(recorded(data_dir, "jsonschemabench/sample500.jsonl"))
-    found = {row["name"] for row in rows if asked & {*schemas.features(row["schema"])}}
+    found = {row["name"] for row in rows if asked & {*schemas.schema_features(row["schema"])}}
     assert found == listed & {row["name"] for row in rows}
 
 
@@ -122,7 +122,7 @@ def test_keywords_are_counted_as_in_the_repository(data_dir: Path) -> None:
     lines = [line.split("\t") for line in path.read_text().splitlines()[2:]]
     expected = {line[0]: int(line[2]) for line in lines}
     rows = recorded(data_dir, "jsonschemabench/sample500.jsonl")
-    found = Counter(word for row in rows for word in schemas.features(row["schema"]))
+    found = Counter(word for row in rows for word in schemas.schema_features(row["schema"]))
     for word in ("properties", "additionalProperties", "$ref", "pattern", "patternProperties"):
         assert found[word] == expected[word], word
     for word in ("type", "required", "enum", "items", "minimum", "maxItems", "minLength"):

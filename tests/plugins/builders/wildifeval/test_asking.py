@@ -14,7 +14,7 @@ from harness.plugins.builders.wildifeval.asking import (
     yes_probabilities,
 )
 from harness.plugins.builders.wildifeval.curation_file import FilterSection
-from harness.prompts import named
+from harness.prompts import prompt_names
 from harness.records import Reply, TokenLogprob
 from tests.plugins.builders.wildifeval.stage_models import FEATURES, Model, asking, question
 
@@ -169,7 +169,7 @@ def test_nothing_that_is_left_out_is_surer(
 
 
 def test_every_prompt_is_there_and_no_other() -> None:
-    assert named("wildifeval") == sorted(f"wildifeval/{name}" for name in FIELDS)
+    assert prompt_names("wildifeval") == sorted(f"wildifeval/{name}" for name in FIELDS)
 
 
 @pytest.mark.parametrize("name", ["toxic", "constrained", "decompose", "domain"])

@@ -16,14 +16,14 @@ from uuid import uuid4
 from harness.records import replace_surrogates
 from harness.scoring.validators import limits
 from harness.scoring.validators.limits import (
-    DEEPEST,
+    MAX_DEPTH,
     Number,
     UnparseableDocument,
-    decoded,
-    exact,
+    decode_json,
+    parse_decimal,
+    parse_integer,
     read_json,
-    unescaped,
-    whole,
+    unescape_token,
 )
 
 _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
@@ -64,11 +64,11 @@ def json_number(text: str) -> Number | None:
     """Return the value of the text if it is a JSON number, otherwise None.
 
     Raises:
-        UnparseableDocument: As in `whole` and `exact`.
+        UnparseableDocument: As in `parse_integer` and `parse_decimal`.
     """
     if not (match := _JSON_NUMBER.fullmatch(text)):
         return None
-    return exact(text) if match[1] or match[2] else whole(text)
+    return parse_decimal(text) if match[1] or match[2] else parse_integer(text)
 
 
 def written(number: Any) -> str:
@@ -83,9 +83,9 @@ def tokens(path: str) -> list[str] | None:
     """Return the tokens of a JSON pointer, or None if it is invalid or too deep."""
     if not path:
         return []
-    if not path.startswith("/") or path.count("/") > DEEPEST + 2:
+    if not path.startswith("/") or path.count("/") > MAX_DEPTH + 2:
         return None
-    return [unescaped(token) for token in path[1:].split("/")]
+    return [unescape_token(token) for token in path[1:].split("/")]
 
 
 @dataclass(slots=True)
@@ -143,7 +143,7 @@ def read_as_paper(text: str) -> Any:
         UnparseableDocument: If ``json.loads`` fails.
     """
     try:
-        return decoded(json.JSONDecoder(), text)
+        return decode_json(json.JSONDecoder(), text)
     except ValueError as error:  # an integer of more digits than Python converts
         raise UnparseableDocument(f"not JSON: {error}", "limit") from None
 
@@ -173,7 +173,7 @@ def _node(token: re.Match[str], tokens: Iterator[re.Match[str]], depth: int) -> 
     node = Node(*token.span())
     if token[0] not in ("{", "["):
         return node
-    if depth == limits.DEEPEST:
+    if depth == limits.MAX_DEPTH:
         raise UnparseableDocument(limits.TOO_DEEP, "limit")
     items: list[Node] = []
     members: dict[str, Node] = {}

@@ -28,7 +28,7 @@ from harness.plugins.benchmarks.concodeeval.documents.json_text import (
 )
 from harness.records import JsonObject
 from harness.scoring.validators import limits
-from harness.scoring.validators.limits import UnparseableDocument, pointer, resolve
+from harness.scoring.validators.limits import UnparseableDocument, pointer, resolve_fragment
 
 TYPES = {
     "dict": "object",
@@ -77,10 +77,10 @@ def _parse(text: str, *, doctype: bool) -> _Element:
     def start(name: str, attributes: dict[str, str]) -> None:
         nonlocal count
         count += 1
-        if len(around) > limits.DEEPEST + 1:
+        if len(around) > limits.MAX_DEPTH + 1:
             raise UnparseableDocument(limits.TOO_DEEP, "limit")
-        if count > limits.MOST_NODES:
-            raise UnparseableDocument(limits.TOO_MANY, "limit")
+        if count > limits.MAX_VALUES:
+            raise UnparseableDocument(limits.TOO_MANY_VALUES, "limit")
         element = _Element(name, attributes, parser.CurrentLineNumber, parser.CurrentByteIndex)
         around[-1].children.append(element)
         around.append(element)
@@ -304,7 +304,7 @@ def _flat(schemas: list[Any], root: Any) -> Iterator[JsonObject]:
         yield schema
         reference = schema.get("$ref")
         if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
-            target = resolve(reference[1:], root)
+            target = resolve_fragment(reference[1:], root)
             waiting.append(target and target[1])
         for keyword in ("oneOf", "anyOf", "allOf"):
             if isinstance(schema.get(keyword), list):

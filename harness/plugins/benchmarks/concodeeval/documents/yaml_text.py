@@ -159,12 +159,12 @@ class _Reader:
     def grow(self, nodes: int, characters: int, depth: int) -> None:
         self.nodes += nodes
         self.characters += characters
-        if depth > limits.DEEPEST:
+        if depth > limits.MAX_DEPTH:
             raise UnparseableDocument(limits.TOO_DEEP, "limit")
-        if self.nodes > limits.MOST_NODES:
-            raise UnparseableDocument(limits.TOO_MANY, "limit")
-        if self.characters > limits.MOST_CHARACTERS:
-            problem = f"more than {limits.MOST_CHARACTERS:,} characters with aliases written out"
+        if self.nodes > limits.MAX_VALUES:
+            raise UnparseableDocument(limits.TOO_MANY_VALUES, "limit")
+        if self.characters > limits.MAX_DOCUMENT_CHARS:
+            problem = f"more than {limits.MAX_DOCUMENT_CHARS:,} characters with aliases written out"
             raise UnparseableDocument(problem, "limit")
 
     def items(self, node: _Node, depth: int) -> tuple[list[_Node], Any]:
@@ -270,11 +270,11 @@ def _plain(text: str) -> Any:
     if text.lower() in _WORDS and text in (text.lower(), text.title(), text.upper()):
         return _WORDS[text.lower()]
     if _INT.fullmatch(text):
-        return limits.whole(text)
+        return limits.parse_integer(text)
     if _FLOAT.fullmatch(text):
-        return limits.exact(text)
+        return limits.parse_decimal(text)
     if _BASED.fullmatch(text):
-        return limits.whole(text, 0)
+        return limits.parse_integer(text, 0)
     if _NOT_A_NUMBER.fullmatch(text):
         raise UnparseableDocument(f"{text} is not a JSON number")
     return text
