@@ -186,12 +186,12 @@ def run_all(
     return run_blocking(display, partial(_run_all, display, file, **options))
 
 
-def run_blocking(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
+def run_blocking(display: Display, create_coroutine: Callable[[], Coroutine[Any, Any, R]]) -> R:
     """Run a coroutine to its end, also within a notebook's running event loop.
 
     Args:
         display: The display that the coroutine uses. It is notified of an interrupt.
-        work: Creates the coroutine.
+        create_coroutine: Creates the coroutine.
 
     Raises:
         KeyboardInterrupt: After Ctrl-C, with a message that says what is saved.
@@ -202,9 +202,9 @@ def run_blocking(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -
         in_notebook = False
     try:
         if not in_notebook:
-            return asyncio.run(work())
+            return asyncio.run(create_coroutine())
         with ThreadPoolExecutor(1, "harness") as pool:  # next to the notebook's event loop
-            future = pool.submit(copy_context().run, lambda: asyncio.run(work()))
+            future = pool.submit(copy_context().run, lambda: asyncio.run(create_coroutine()))
             try:
                 return future.result()
             except KeyboardInterrupt:

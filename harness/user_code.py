@@ -195,8 +195,8 @@ def _module_files(name: str, folders: Sequence[str]) -> Iterator[Path]:
     """Yield the files of a module and of the packages that contain it, if they are local."""
     if name.partition(".")[0] in sys.stdlib_module_names:
         return
-    for part in name.split("."):
-        spec = PathFinder.find_spec(part, folders)
+    for module_name in name.split("."):
+        spec = PathFinder.find_spec(module_name, folders)
         if spec is None:
             return
         if is_local(spec.origin):
@@ -328,7 +328,8 @@ def backend_factory(
             max_tokens = request.decoding.max_tokens
             if "max_tokens" in signature.features and max_tokens is not None:
                 arguments = {**arguments, "max_tokens": max_tokens}
-            answer = await _call(functools.partial(function, prompt, **arguments), function)
+            call = functools.partial(function, prompt, **arguments)
+            answer = await _call_function(call, function)
             return Reply(answer, "stop") if isinstance(answer, str) else answer
 
     def build(**arguments: Any) -> FunctionBackend:
@@ -368,7 +369,7 @@ def _read_signature(
     return _BackendSignature([*parameters.values()], takes_messages, frozenset(features))
 
 
-async def _call(call: Callable[[], Any], function: Callable[..., Any]) -> Any:
+async def _call_function(call: Callable[[], Any], function: Callable[..., Any]) -> Any:
     """Make a call of a function, in its own thread unless the function is async."""
     if inspect.iscoroutinefunction(function):
         return await call()

@@ -71,7 +71,7 @@ def read_display(folder: RunFolder, encodings: Iterable[str] = ()) -> RunDisplay
             raise DataInvalid(problem, remedy) from None
     try:
         task = kind("tasks").load(task_plugin_name(manifest.get("task", "")))
-        return _display_from_task(plugin_class(task, Task), encodings)  # type: ignore[type-abstract]
+        return _task_display(plugin_class(task, Task), encodings)  # type: ignore[type-abstract]
     except ExecutionRefused as error:
         _warn_once(
             f"{folder.name}: its task's table and labels are missing, if it has any. {error}"
@@ -103,7 +103,7 @@ def display_entries(run: RunFile, instances: Iterable[Instance[Any]]) -> dict[st
             encodings = set[str]()
             if task.claims is not None:
                 encodings = {instance.groups.get("encoding", "") for instance in instances}
-            display = msgspec.to_builtins(_display_from_task(task, encodings - {""}))
+            display = msgspec.to_builtins(_task_display(task, encodings - {""}))
             msgspec.convert(display, RunDisplay)  # checks the types of the task's attributes
         entries[DISPLAY_KEY] = display
     tree = tree_by_name(run)
@@ -114,7 +114,7 @@ def display_entries(run: RunFile, instances: Iterable[Instance[Any]]) -> dict[st
     return entries
 
 
-def _display_from_task(task: type[Task[Any]], encodings: Iterable[str]) -> RunDisplay:
+def _task_display(task: type[Task[Any]], encodings: Iterable[str]) -> RunDisplay:
     fields: dict[str, dict[str, str]] = {}
     if task.claims is not None:
         fields = {encoding: dict(task.fields(encoding)) for encoding in encodings}

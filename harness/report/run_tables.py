@@ -219,9 +219,9 @@ def position_note(bias: PositionBias) -> str:
         reason = "Wrong choices cancel in each cluster" if has_wrong else "Every choice is right"
         return f"{reason}, so a position bias would not show."
     is_clear = bias.p_value < SIGNIFICANCE_LEVEL
-    result = "Position bias" if is_clear else "No clear position bias"
+    finding = "Position bias" if is_clear else "No clear position bias"
     note = (
-        f"{result} (p {format_p_value(bias.p_value)}; "
+        f"{finding} (p {format_p_value(bias.p_value)}; "
         "Stuart-Maxwell test of chosen against right options, clustered: chi-squared "
         f"{bias.chi_squared:.1f}, {bias.degrees} d.f.)."
     )
@@ -264,8 +264,8 @@ def _headline_facts(metrics: Metrics) -> Iterator[tuple[object, object]]:
     yield "attempts", f"{metrics.n_attempts:,}{in_rounds}, for {samples} of {instances}"
     if not metrics.complete:
         if len(rounds.each) > 1 and 1 in rounds.each:  # lines may be lost
-            first = format_with_error(rounds.each[1], rounds.each_stderr[1], 4)
-            yield "first answers", f"{first}, {rounds.n[1]:,} judged"
+            first_rate = format_with_error(rounds.each[1], rounds.each_stderr[1], 4)
+            yield "first answers", f"{first_rate}, {rounds.n[1]:,} judged"
         yield _incomplete_fact(metrics)
 
 

@@ -166,7 +166,7 @@ def table(
     for row in rows:
         if not isinstance(row, Row):
             row = Row(row)
-        cells = [row.cells[place] for place in column_by_index]
+        cells = [row.cells[index] for index in column_by_index]
         table_rows.append(Row(cells, row.marks))
     return Table(columns=list(column_by_index.values()), rows=table_rows, **options)
 
