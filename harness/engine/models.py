@@ -277,7 +277,7 @@ class ModelBuilder:
         resources = self.resources
         whole_limits = self._limits(section)
         limits = self._part(whole_limits)
-        beginnings = SharedPrefixes()
+        prefixes = SharedPrefixes()
         keys: list[str] = []
 
         def secret(variable: str) -> str:
@@ -290,7 +290,7 @@ class ModelBuilder:
         with rename_model_keys(where):
             supplied = self._supplied(section, where, limits)
             supplied |= {"secret": secret, "reply": reply}
-            supplied |= {"on_allowances": observe, "prompt_cut": beginnings}
+            supplied |= {"on_allowances": observe, "prompt_cut": prefixes}
             backend = self._backend(section, limits, supplied)
             reasoning = Reasoning(section.reasoning)
             if section.headers:
@@ -311,7 +311,7 @@ class ModelBuilder:
             rates,
             price,
             where,
-            beginnings,
+            prefixes,
             reasoning,
             evaluated=where == "model" and self.task is not None,
             later=next(filter(None, terms), None),
