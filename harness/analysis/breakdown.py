@@ -251,11 +251,11 @@ def mean_score(samples: AttemptTable, score: str, weight: str = "") -> SampleSta
 def group_codes(
     groupings: Sequence[Mapping[str, str]], labels: tuple[str, ...]
 ) -> tuple[Ints, list[Key]]:
-    """Index the groups of groupings, which map labels to groups.
+    """Number the distinct combinations of groups.
 
     Args:
-        groupings: The m groupings.
-        labels: The labels that make up a key.
+        groupings: m mappings of labels to groups.
+        labels: The labels whose groups make up a key.
 
     Returns:
         The (m,) indices of the groupings' keys, or -1 if a label is missing, and the sorted keys.

@@ -161,7 +161,7 @@ def format_p_value(p: float | None) -> str:
 
 
 def format_percent(count: int, total: int, digits: int = 1) -> str:
-    """Format part / total as a percentage, or ``n/a`` if the total is 0."""
+    """Format count / total as a percentage, or ``n/a`` if the total is 0."""
     return format_share(count / total, digits) if total else UNKNOWN
 
 
