@@ -27,9 +27,9 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.executor import execute_all
 from harness.engine.infrastructure import set_copies_aside
-from harness.engine.models import Resources, ignored_urls
+from harness.engine.models import Resources, ignored_url_warnings
 from harness.engine.preparation import prepare_all, prepare_data
-from harness.engine.run_files import read_runs, registered, run_named
+from harness.engine.run_files import find_named_run, read_runs, register_checker
 from harness.errors import ConfigError, HarnessError, UserError, for_python, nearest, refuse_unknown
 from harness.execution import executing
 from harness.plugin_loader import register
@@ -250,11 +250,13 @@ async def execute_runs(
                 runs,
                 base,
                 resources,
-                only=only,
+                only_variant=only,
                 rescore=bool(options.get("rescore")),
                 extends=begin is not None,
             )
-            warnings = chain.from_iterable(ignored_urls(job.models) for job in jobs.values())
+            warnings = chain.from_iterable(
+                ignored_url_warnings(job.models) for job in jobs.values()
+            )
             for warning in dict.fromkeys(warnings):
                 say(warning, "yellow")
             if begin is not None:
@@ -298,7 +300,7 @@ def open_run(name: str) -> RunResult:
         >>> harness.open_run("quickstart").metrics.overall.pass_rate
         0.8269230769230769
     """
-    return RunResult(run_named(name, Settings()))
+    return RunResult(find_named_run(name, Settings()))
 
 
 def checker(function: Callable[..., Any] | None = None, *, version: str = "") -> Callable[..., Any]:
@@ -322,7 +324,7 @@ def checker(function: Callable[..., Any] | None = None, *, version: str = "") ->
     """
     if function is None:
         return partial(checker, version=version)
-    registered(function, version=version)
+    register_checker(function, version=version)
     return function
 
 

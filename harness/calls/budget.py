@@ -33,19 +33,20 @@ MAYBE_BILLED: frozenset[FailureKind] = frozenset(
 """Kinds of failure after which the provider may still have processed the call, and may bill it."""
 
 MESSAGE_TOKENS = 32  # upper bound on the tokens that a chat template adds to a message
-FORM_PARAMETERS = frozenset({"functions", "response_format", "tools"})  # extra parameters
+FORM_PARAMETERS = frozenset({"functions", "response_format", "tools"})
+"""Extra parameters that describe the form of an answer, for which providers add tokens."""
 FORM_TOKENS = 600  # upper bound on the tokens that a provider adds to tools or a schema
 ROUNDING_USD = 1e-9  # tolerance in US dollars: sums of prices are not exact
 WAITING_STATUS = "waiting for calls in flight, which may cost less than is reserved for them"
 
 
 class Need(NamedTuple):
-    """Bounds on a run's cost over all of its sessions, for a shared budget (US dollars)."""
+    """Upper bounds on a run's cost over all of its sessions, for a shared budget (US dollars)."""
 
-    spent: float
-    reserved: float  # `spent`, and the calls in flight
-    with_next: float  # `reserved`, and the next waiting call
-    with_all: float  # `reserved`, and all waiting calls
+    spent: float  # so far
+    reserved: float  # with the calls in flight
+    with_next: float  # with the calls in flight and the next waiting call
+    with_all: float  # with the calls in flight and all waiting calls
 
 
 class PastSpending(NamedTuple):
@@ -60,9 +61,9 @@ class SharedBudget(ABC):
     """A run's part of a budget that runs on several machines share. All amounts are in US dollars.
 
     Attributes:
-        granted: The amount that the run's cost may not exceed.
+        granted: The maximum cost of the run so far.
         need: Returns the amounts that the run needs now.
-        answered: Called with the spending of all other sessions when more was granted or refused.
+        on_answer: Called when more was granted or refused, with what the other runs have spent.
     """
 
     granted: float
@@ -71,15 +72,15 @@ class SharedBudget(ABC):
 
     @abstractmethod
     async def join(self) -> PastSpending:
-        """Take over the spending of the run's earlier sessions, and return all past spending."""
+        """Join the budget, and return what the run's earlier sessions and other runs have spent."""
 
     @abstractmethod
     def start(self, report: Report) -> None:
-        """Start to exchange amounts with the other runs. ``report`` receives what prevents it."""
+        """Start to exchange amounts with the other runs. ``report`` receives any obstacle."""
 
     @abstractmethod
     def request_more(self) -> bool:
-        """Return whether the amount that the run needs may be granted, and ask for it if so."""
+        """Request the amount that the run needs, and return whether it may still be granted."""
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -87,9 +88,9 @@ class SharedBudget(ABC):
 
 
 SaveReservations = Callable[[float, float], Awaitable[None]]
-"""Saves to disk what a session has reserved.
+"""Saves a session's reservations to disk.
 
-Takes two amounts in US dollars: the change in the reservations since the last record, and an upper
+Takes two amounts in US dollars: the change of the reservations since the last call, and an upper
 bound on the run's cost so far.
 """
 
@@ -102,13 +103,18 @@ class Budget:
 
     Args:
         usd: The cap.
-        spent: Cost so far of this run and of the other runs that share the budget.
+        spent_usd: Cost so far of this run and of the other runs that share the budget.
         stop: Stops the run when a call does not fit.
-        unsure: The part of ``spent`` for calls without an answer, which may have been billed.
-        shared: The part of ``spent`` that is the other runs' cost.
-        record: Saves the reservations, or None to keep them in memory only.
-        sharing: The run's part of a budget that it shares with runs on other machines.
+        unsure_usd: The part of ``spent_usd`` for calls without an answer, which the provider may
+            not have billed.
+        spent_by_others: The part of ``spent_usd`` that is the other runs' cost.
+        save: Saves the reservations, or None to keep them in memory only.
+        shared_budget: The run's part of a budget that it shares with runs on other machines.
         status: Receives the budget's status messages.
+
+    Attributes:
+        unmet_usd: The maximum cost of the call that did not fit and has stopped the run, or 0.
+        broken: The error if a call has cost more than its maximum, or None.
     """
 
     def __init__(
@@ -128,44 +134,43 @@ class Budget:
         self.unsure_usd = unsure_usd
         self.unmet_usd = 0.0
         self.broken: BudgetBroken | None = None
-        self._shared = spent_by_others
-        self._record = save
-        self._sharing = shared_budget
+        self._spent_by_others = spent_by_others
+        self._save = save
+        self._shared_budget = shared_budget
         self._status = status
         self._reserved = 0.0
-        self._held: dict[str, float] = {}
+        self._batched: dict[str, float] = {}
         """Reservations of calls in batches, by key. The cache records them with the batches."""
-        self._held_usd = 0.0
-        # The amounts last saved to disk: the reservations, and the run's maximum cost
-        self._recorded = 0.0
-        self._most = 0.0
-        self._recording: asyncio.Future[None] | None = None
+        self._batched_usd = 0.0  # their sum
+        self._saved_reserved = 0.0  # the reservations last saved to disk
+        self._saved_max_usd = 0.0  # the upper bound on the run's cost last saved to disk
+        self._saving: asyncio.Future[None] | None = None
         self._stop = stop
         self._waiting: deque[tuple[float, asyncio.Future[None]]] = deque()
         self._in_flight: set[TimeLimit] = set()
         stop.on_stop(self._dismiss)
         if shared_budget is not None:
             shared_budget.need = self._need
-            shared_budget.on_answer = self._answered
+            shared_budget.on_answer = self._on_answer
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether a call that did not fit into the budget has stopped the run."""
+        """Whether the run was stopped because a call did not fit into the budget."""
         return self.unmet_usd > 0
 
     def reserve_batched(self, key: str, max_usd: float) -> None:
-        """Reserve the maximum cost of a call in a batch, even if it does not fit."""
-        self._held_usd += max_usd - self._held.get(key, 0.0)
-        self._held[key] = max_usd
+        """Reserve the maximum cost of a batched call, even if it exceeds the budget."""
+        self._batched_usd += max_usd - self._batched.get(key, 0.0)
+        self._batched[key] = max_usd
 
     def batched_reservation(self, key: str) -> float:
-        """Return the amount reserved for a call in a batch (0 if none is)."""
-        return self._held.get(key, 0.0)
+        """Return the amount reserved for a batched call, or 0."""
+        return self._batched.get(key, 0.0)
 
     def settle_batched(self, key: str, cost: float = 0.0, *, unsure: bool = False) -> None:
         """Replace a batched call's reservation, if any, with the call's cost."""
-        if (max_usd := self._held.pop(key, None)) is not None:
-            self._held_usd = self._held_usd - max_usd if self._held else 0.0
+        if (max_usd := self._batched.pop(key, None)) is not None:
+            self._batched_usd = self._batched_usd - max_usd if self._batched else 0.0
             self.settle(0.0, cost, unsure=unsure)
 
     async def reserve(self, max_usd: float, key: str = "") -> None:
@@ -173,8 +178,8 @@ class Budget:
 
         Args:
             max_usd: The maximum cost.
-            key: The key of a call that is to be made in a batch, whose reservation `release` ends.
-                Empty for any other call.
+            key: The key of a batched call, whose reservation lasts until `settle_batched`. Empty
+                for any other call.
 
         Raises:
             Stopping: If the cost can never fit, or if the run is stopping for another reason.
@@ -184,15 +189,15 @@ class Budget:
         if not self._waiting and self._fits(max_usd):
             self._reserved += max_usd
         else:
-            await self._turn(max_usd)
+            await self._wait_until_fits(max_usd)
         if key:  # at once, so that the sum of both stays the same
             self._reserved -= max_usd
             self.reserve_batched(key, max_usd)
         try:
-            while (record := self._record) and not self._is_recorded():
-                if self._recording is None or self._recording.done():
-                    self._recording = asyncio.ensure_future(self._raise(record))
-                await asyncio.shield(self._recording)
+            while (save := self._save) and not self._is_saved():
+                if self._saving is None or self._saving.done():
+                    self._saving = asyncio.ensure_future(self._save_increase(save))
+                await asyncio.shield(self._saving)
             if self._stop.requested:
                 raise Stopping
         except BaseException:
@@ -202,78 +207,93 @@ class Budget:
                 self.settle(max_usd, 0.0)
             raise
 
-    async def _turn(self, max_usd: float) -> None:
+    async def _wait_until_fits(self, max_usd: float) -> None:
         """Wait until a call's maximum cost fits, and reserve it."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append((max_usd, turn))
-        if len(self._waiting) == 1 and self._sharing is None:
+        if len(self._waiting) == 1 and self._shared_budget is None:
             self._status(WAITING_STATUS)
-        self._serve()
+        self._admit_waiting()
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled() and turn.exception() is None:  # served at the same moment
+            if not turn.cancelled() and turn.exception() is None:  # admitted at the same moment
                 self.settle(max_usd, 0.0)
             raise
 
-    def _is_recorded(self) -> bool:
-        return max(self._reserved - self._recorded, self._own - self._most) <= ROUNDING_USD
+    def _is_saved(self) -> bool:
+        unsaved_reserved = self._reserved - self._saved_reserved
+        unsaved_max_usd = self._run_max_usd - self._saved_max_usd
+        return max(unsaved_reserved, unsaved_max_usd) <= ROUNDING_USD
 
     @property
-    def _own(self) -> float:
-        """An upper bound on the run's cost so far, over all its sessions (US dollars)."""
+    def _run_max_usd(self) -> float:
+        """An upper bound on the run's cost so far, over all its sessions."""
         # Failed calls release what they reserved, which may leave a remainder slightly below 0.
-        return max(0.0, self.spent_usd - self._shared + self._reserved + self._held_usd)
+        return max(0.0, self.spent_usd - self._spent_by_others + self._reserved + self._batched_usd)
 
-    async def _raise(self, record: SaveReservations) -> None:
-        """Record higher reservations on disk: more than needed, so that few later calls wait."""
+    async def _save_increase(self, save: SaveReservations) -> None:
+        """Save higher reservations to disk: more than needed, so that few later calls wait."""
         reserved = max(self._reserved, min(1.2 * self._reserved, self.usd - self.spent_usd))
-        more = max(0.0, reserved - self._recorded)
-        max_usd = min(self._own + max(self._reserved, self.usd / 20), self.usd - self._shared)
-        max_usd = max(self._most, self._own, max_usd)  # other calls use the old value meanwhile
-        await record(more, max_usd)
-        self._recorded += more  # added up as in the database, so that `close` leaves no remainder
-        self._most = max_usd
+        increase = max(0.0, reserved - self._saved_reserved)
+        max_usd = min(
+            self._run_max_usd + max(self._reserved, self.usd / 20), self.usd - self._spent_by_others
+        )
+        max_usd = max(
+            self._saved_max_usd, self._run_max_usd, max_usd
+        )  # other calls use the old value meanwhile
+        await save(increase, max_usd)
+        self._saved_reserved += (
+            increase  # added up as in the database, so that `close` leaves no remainder
+        )
+        self._saved_max_usd = max_usd
 
     async def close(self) -> None:
-        """Release the unused part of the session's recorded reservations."""
-        if self._record is not None and self._recording is not None:
-            await asyncio.wait([self._recording])
-            left = self._reserved if self._reserved > ROUNDING_USD else 0.0
-            await self._record(left - self._recorded, self._own)
+        """Release the unused part of the session's saved reservations."""
+        if self._save is not None and self._saving is not None:
+            await asyncio.wait([self._saving])
+            reserved = self._reserved if self._reserved > ROUNDING_USD else 0.0
+            await self._save(reserved - self._saved_reserved, self._run_max_usd)
 
     def settle(self, max_usd: float, cost: float, *, unsure: bool = False) -> None:
-        """Replace a call's reservation (``max_usd``) with its cost.
+        """Replace a call's reservation with its cost.
 
-        ``unsure`` says that the cost is a maximum which the provider may not have billed.
+        Args:
+            max_usd: The reservation.
+            cost: The cost.
+            unsure: Whether the cost is a maximum that the provider may not have billed.
         """
         self._reserved -= max_usd
         self.spent_usd += cost
         if unsure:
             self.unsure_usd += cost
-        self._serve()
+        self._admit_waiting()
 
     def _fits(self, max_usd: float) -> bool:
-        cap = self.usd if self._sharing is None else self._sharing.granted + self._shared
-        return self.spent_usd + self._reserved + self._held_usd + max_usd <= cap + ROUNDING_USD
+        cap = (
+            self.usd
+            if self._shared_budget is None
+            else self._shared_budget.granted + self._spent_by_others
+        )
+        return self.spent_usd + self._reserved + self._batched_usd + max_usd <= cap + ROUNDING_USD
 
     def _need(self) -> Need:
         waiting = [max_usd for max_usd, turn in self._waiting if not turn.done()]
         return Need(
-            spent=max(0.0, self.spent_usd - self._shared),
-            reserved=self._own,
-            with_next=self._own + sum(waiting[:1]),
-            with_all=self._own + sum(waiting),
+            spent=max(0.0, self.spent_usd - self._spent_by_others),
+            reserved=self._run_max_usd,
+            with_next=self._run_max_usd + sum(waiting[:1]),
+            with_all=self._run_max_usd + sum(waiting),
         )
 
-    def _answered(self, by_others: float) -> None:
-        self.spent_usd += by_others - self._shared
-        self._shared = by_others
-        self._serve()
+    def _on_answer(self, by_others: float) -> None:
+        self.spent_usd += by_others - self._spent_by_others
+        self._spent_by_others = by_others
+        self._admit_waiting()
         if self._waiting:
             self._status(WAITING_STATUS)
 
-    def _serve(self) -> None:
+    def _admit_waiting(self) -> None:
         while self._waiting:
             max_usd, turn = self._waiting[0]
             if turn.done():  # cancelled
@@ -282,9 +302,9 @@ class Budget:
                 self._waiting.popleft()
                 self._reserved += max_usd
                 turn.set_result(None)
-            elif self._sharing is not None and self._sharing.request_more():
-                return  # the answer serves again
-            elif self._reserved + self._held_usd > ROUNDING_USD:
+            elif self._shared_budget is not None and self._shared_budget.request_more():
+                return  # the answer calls this method again
+            elif self._reserved + self._batched_usd > ROUNDING_USD:
                 return  # a call in flight may cost less than it has reserved
             else:
                 self.unmet_usd = max_usd
@@ -294,7 +314,7 @@ class Budget:
 
     @contextlib.asynccontextmanager
     async def cancellable(self) -> AsyncIterator[None]:
-        """Let `abort` cancel the call that is made in the ``with`` block.
+        """Allow `abort` to cancel the call that is made in the ``with`` block.
 
         Raises:
             TimeoutError: If the call is cancelled in this way.
@@ -308,7 +328,7 @@ class Budget:
             self._in_flight.discard(limit)
 
     def abort(self, problem: BudgetBroken) -> None:
-        """Stop the run because a call has cost more than its maximum: cancel the other calls."""
+        """Stop the run and cancel its calls, because a call has cost more than its maximum."""
         if self.broken is None:
             self.broken = problem
             for limit in self._in_flight:
@@ -326,9 +346,12 @@ class Budget:
 class BudgetedCalls:
     """The layer that makes a model's calls under a budget. Amounts are in US dollars.
 
-    ``most`` returns the maximum cost of a call, given its maximum input and output tokens.
-    ``cost_of`` returns the cost of a reply, or None if unknown. ``charge`` saves the cost of a call
-    that got no reply but may be billed.
+    Args:
+        ask: The layers below.
+        budget: The budget.
+        max_cost: Returns the maximum cost of a call, given its maximum input and output tokens.
+        cost_of: Returns the cost of a reply, or None if unknown.
+        charge: Saves the cost of a call that got no reply but may be billed.
     """
 
     ask: Ask
@@ -339,7 +362,7 @@ class BudgetedCalls:
     charge: Callable[[float], asyncio.Future[None]]
 
     async def __call__(self, request: Request) -> Reply:
-        """Make a call as soon as the budget allows it.
+        """Send the request once the budget allows it, and return the reply.
 
         The caller must `settle` the reply, and each of the replies to the request's other samples.
 
@@ -352,8 +375,8 @@ class BudgetedCalls:
         try:
             async with self.budget.cancellable():
                 reply = await self.ask(request)
-            if lacking := len(request.others) - len(reply.others):
-                self.budget.settle(per_sample * lacking, 0.0)
+            if n_missing := len(request.others) - len(reply.others):
+                self.budget.settle(per_sample * n_missing, 0.0)
             return reply
         except (asyncio.CancelledError, TimeoutError) as error:
             # The provider may still finish the call and bill it. Nothing awaits the payment, so its
@@ -373,11 +396,14 @@ class BudgetedCalls:
             raise
 
     def cost(self, request: Request, reply: Reply) -> float:
-        """Return a reply's cost, or the maximum if unknown. Stop the run if the cost is higher."""
+        """Return a reply's cost, or the call's maximum cost if unknown.
+
+        If the cost exceeds the maximum, the run is stopped.
+        """
         usage = plausible_usage(reply)
         cost = self.cost_of(reply)
-        read, written = token_bounds(request)
-        max_usd = self.max_cost(read, written)
+        max_input, max_output = token_bounds(request)
+        max_usd = self.max_cost(max_input, max_output)
         if cost is None:
             return max_usd
         if usage is not None and cost > max_usd + ROUNDING_USD:
@@ -385,7 +411,7 @@ class BudgetedCalls:
                 BudgetBroken(
                     f"The provider counts {usage.input_tokens:,} input and "
                     f"{usage.output_tokens:,} output tokens for a call of at most "
-                    f"{written:,} output tokens: it has cost ${cost:,.4f}, and at most "
+                    f"{max_output:,} output tokens: it has cost ${cost:,.4f}, and at most "
                     f"${max_usd:,.4f} was expected. The budget cannot be kept.",
                     "Raise decoding.max_tokens to what its answers use, or remove budget.usd.",
                 )
@@ -428,18 +454,19 @@ def token_bounds(request: Request) -> tuple[int, int]:
     Raises:
         ConfigError: If the request does not limit the length of an answer.
     """
-    read = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.sent)
-    read += sum(len(m.reasoning_state or "") for m in request.messages)
+    max_input = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.sent)
+    max_input += sum(len(m.reasoning_state or "") for m in request.messages)
     extra = request.decoding.extra
     constraint = request.decoding.constraint
     form = constraint.given() if isinstance(constraint, DecodingConstraint) else {}
-    read += sum(len(msgspec.json.encode(fields)) for fields in (extra, form) if fields)
+    max_input += sum(len(msgspec.json.encode(fields)) for fields in (extra, form) if fields)
     if form or extra.keys() & FORM_PARAMETERS:
-        read += FORM_TOKENS
-    stated = [request.decoding.max_tokens, *map(extra.get, ("max_tokens", "max_completion_tokens"))]
-    written = max((n for n in stated if isinstance(n, int)), default=None)
-    if written is None:
+        max_input += FORM_TOKENS
+    parameters = ("max_tokens", "max_completion_tokens")
+    maxima = [request.decoding.max_tokens, *map(extra.get, parameters)]
+    max_output = max((tokens for tokens in maxima if isinstance(tokens, int)), default=None)
+    if max_output is None:
         problem = "budget.usd is set, but the length of an answer is not limited."
         raise ConfigError(problem, "Set decoding.max_tokens.")
-    answers = [n for n in (extra.get("n"), extra.get("best_of")) if isinstance(n, int)]
-    return read, written * max([1, *answers])
+    n_answers = [n for n in (extra.get("n"), extra.get("best_of")) if isinstance(n, int)]
+    return max_input, max_output * max([1, *n_answers])

@@ -31,16 +31,14 @@ from harness.calls.signals import Ask, CircuitOpen, Load, NotSent, Report, Stop,
 from harness.errors import CallError, FailureKind
 from harness.records import Reply, Request, Usage
 
-INITIAL_LIMIT = 16  # initial number of calls in flight
-RAISE_INTERVAL_S = 1.0  # seconds between increases of a fully used limit, if no call is pushed back
-CAPACITY_POLL_S = 0.25  # seconds between checks whether there is room for waiting calls
-MAX_PUSHED_BACK_SHARE = (
-    0.2  # maximum share (0 to 1) of pushed-back calls for which the limit is not lowered
-)
-MIN_ROUND_CALLS = 10  # minimum number of ended calls after which the limit may be lowered
+INITIAL_LIMIT = 16  # calls in flight
+RAISE_INTERVAL_S = 1.0  # between increases of a fully used limit, if no call is pushed back
+CAPACITY_POLL_S = 0.25  # between checks whether there is capacity for waiting calls
+MAX_PUSHED_BACK_SHARE = 0.2  # of a round's calls (0 to 1): a higher share lowers the limit
+MIN_ROUND_CALLS = 10  # ended calls after which the limit may be lowered
 MIN_SEARCH_ROUNDS = 4  # rounds of answers until one more call is tried than were accepted at once
 MAX_SEARCH_ROUNDS = 256
-NOTICE_S = 5.0  # seconds without admitting any call before the user is notified
+NOTICE_S = 5.0  # without admitting any call, before the user is notified
 
 PUSHED_BACK: frozenset[FailureKind] = frozenset(
     {"rate_limited", "overloaded", "timed_out", "interrupted"}
@@ -54,17 +52,17 @@ class AdaptiveLimit:
     """An adaptive limit on the calls in flight, initially ``start`` and never above ``ceiling``."""
 
     def __init__(self, ceiling: int, start: int = INITIAL_LIMIT) -> None:
-        self._most = ceiling
+        self._ceiling = ceiling
         self._start = start
         self.restart()
 
     def restart(self) -> None:
         """Reset the limit to its initial value."""
-        self._limit = float(min(self._start, self._most))
+        self._limit = float(min(self._start, self._ceiling))
         self._doubling = True
         self._lowered_at = float("-inf")
-        self._search = 0  # rounds until one more call is tried; 0 if no number is known
-        self._answers = 0  # in these rounds
+        self._search_rounds = 0  # until one more call is tried; 0: the provider stated no maximum
+        self._search_answers = 0  # in these rounds
         self._begin_round()
 
     @property
@@ -73,52 +71,58 @@ class AdaptiveLimit:
         return int(self._limit)
 
     def record_end(
-        self, sent: float, now: float, *, pushed_back: bool = False, full: bool = False
+        self, sent_at: float, now: float, *, pushed_back: bool = False, full: bool = False
     ) -> None:
         """Adjust the limit after a call has ended.
 
         Args:
-            sent: When the call was sent (seconds on any clock).
+            sent_at: When the call was sent (seconds on any clock).
             now: The current time on the same clock.
             pushed_back: Whether the call failed in one of the ways in `PUSHED_BACK`.
             full: Whether the limit is fully used. Only then is the limit raised.
         """
-        if full and self._search:
-            self._answers += 1
-            if self._answers >= self._search * int(self._limit):
-                self._answers = 0
-                self._search = max(1, self._search // 2)
-                self._limit = min(self._limit + 1, self._most)
-        elif full and self._limit < self._most:
-            more = 1.0 if self._doubling else 1.0 / self._limit
-            self._limit = min(self._limit + more, self._most)
-        if sent < self._lowered_at:
-            return  # sent under the old limit, says nothing about the new one
-        self._seen += 1
-        self._pushed_back += pushed_back
-        if self._seen < self._round:
+        if full:
+            self._raise_limit()
+        if sent_at < self._lowered_at:
+            return  # a call under the old limit says nothing about the new one
+        self._n_ended += 1
+        self._n_pushed_back += pushed_back
+        if self._n_ended < self._round_calls:
             return
-        share = self._pushed_back / self._seen
+        share = self._n_pushed_back / self._n_ended
         if share > MAX_PUSHED_BACK_SHARE:
             self._limit = max(1.0, self._limit * (1 - share / 2))
             self._doubling = False
             self._lowered_at = now
         self._begin_round()
 
-    def record_crowding(self, sent: float, now: float, accepted: int) -> None:
+    def _raise_limit(self) -> None:
+        if self._search_rounds:
+            self._search_answers += 1
+            if self._search_answers >= self._search_rounds * int(self._limit):
+                self._search_answers = 0
+                self._search_rounds = max(1, self._search_rounds // 2)
+                self._limit = min(self._limit + 1, self._ceiling)
+        elif self._limit < self._ceiling:
+            increase = 1.0 if self._doubling else 1.0 / self._limit
+            self._limit = min(self._limit + increase, self._ceiling)
+
+    def record_crowding(self, sent_at: float, now: float, accepted: int) -> None:
         """Lower the limit after the provider has rejected one more call than it accepts at once.
 
         Args:
-            sent: When the rejected call was sent.
-            now: The current time.
+            sent_at: When the rejected call was sent (seconds on any clock).
+            now: The current time on the same clock.
             accepted: The number of other calls in flight.
         """
         self._limit = float(max(1, min(self._limit, accepted)))
         self._doubling = False
-        if sent >= self._lowered_at:  # a search has failed
+        if sent_at >= self._lowered_at:  # a search has failed
             self._lowered_at = now
-            self._answers = 0
-            self._search = min(4 * self._search, MAX_SEARCH_ROUNDS) or MIN_SEARCH_ROUNDS
+            self._search_answers = 0
+            self._search_rounds = (
+                min(4 * self._search_rounds, MAX_SEARCH_ROUNDS) or MIN_SEARCH_ROUNDS
+            )
             self._begin_round()
 
     def grow(self) -> None:
@@ -128,26 +132,27 @@ class AdaptiveLimit:
         """
         # Refusals arrive at once, but answers may take a minute: waiting for them would keep a
         # slow model at a few calls for many minutes.
-        if self._doubling and not self._pushed_back:
-            self._limit = min(1.5 * self._limit, self._most)
+        if self._doubling and not self._n_pushed_back:
+            self._limit = min(1.5 * self._limit, self._ceiling)
 
     def _begin_round(self) -> None:
-        self._seen = self._pushed_back = 0
-        self._round = max(MIN_ROUND_CALLS, int(self._limit))
+        self._n_ended = 0
+        self._n_pushed_back = 0
+        self._round_calls = max(MIN_ROUND_CALLS, int(self._limit))
 
 
 @dataclass(slots=True)
 class _Ticket:
-    """A call waiting for its turn. Once admitted, it has reserved its use of the rate limits."""
+    """A call that waits until it is admitted."""
 
     request: Request
-    turn: asyncio.Future[None] | None = None
-    let_in: bool = False
-    reserved: Reservation | None = None
+    admission: asyncio.Future[None] | None = None
+    is_admitted: bool = False
+    reservation: Reservation | None = None  # of the rate limits, once admitted
 
 
 class _Crowded(Exception):
-    """The provider rejected a call because of others in flight: it waits for one of them to end."""
+    """The provider rejected a call because of others in flight. It waits for one to end."""
 
 
 class ConcurrencyLimiter(WaitingCalls):
@@ -155,11 +160,11 @@ class ConcurrencyLimiter(WaitingCalls):
 
     Args:
         ask: The layer below.
-        stop: When requested, waiting calls are dismissed.
-        most: Maximum number of calls in flight.
+        stop: When requested, waiting calls raise Stopping.
+        ceiling: Maximum number of calls in flight.
         rates: The model's rate limits, which other limiters may share.
         start: Initial limit on the calls in flight. It is higher for servers that queue requests.
-        room: Returns a further limit, which changes as machines join or fail.
+        capacity: Returns a second maximum, which changes as machines join or fail.
         status: Receives messages about long waits.
     """
 
@@ -174,28 +179,29 @@ class ConcurrencyLimiter(WaitingCalls):
         capacity: Callable[[], int] | None = None,
         status: Report = lambda _: None,
     ) -> None:
-        self._room = capacity or (lambda: ceiling)
+        self._capacity = capacity or (lambda: ceiling)
         self._ask = ask
         self._stop = stop
         self._rates = rates
         self._status = status
-        self._most = ceiling
-        self._reported = False
+        self._ceiling = ceiling
+        self._reported_wait = False
         self.limit = AdaptiveLimit(ceiling, start)
         self.in_flight = 0
-        self._failed = self._rate_limited = 0
-        self._let_in_at = time.perf_counter()
-        self._probing: Request | None = None
+        self._n_failed = 0
+        self._n_rate_limited = 0
+        self._admitted_at = time.perf_counter()  # when the last call was admitted
+        self._probing: Request | None = None  # the only request to admit
         self._waiting: deque[_Ticket] = deque()
         self._timer: asyncio.TimerHandle | None = None
-        self._patience: asyncio.TimerHandle | None = None
-        stop.on_stop(self._dismiss)
+        self._growth_timer: asyncio.TimerHandle | None = None
+        stop.on_stop(self._dismiss_waiting)
         rates.limiters.add(self)
 
     def admit_only(self, probing: Request) -> None:
-        """Raise CircuitOpen in all waiting and new calls but ``probing``: the provider is down."""
+        """Admit only one request, and raise CircuitOpen in all other calls."""
         self._probing = probing
-        self._dismiss(CircuitOpen)
+        self._dismiss_waiting(CircuitOpen)
 
     def admit_all(self) -> None:
         """Admit all calls again, starting from the initial limit."""
@@ -209,46 +215,45 @@ class ConcurrencyLimiter(WaitingCalls):
         reason = ""
         if self._probing is not None:
             reason = "failing calls, one of which is retried"
-        elif waiting and self._room() <= self.in_flight < self.limit.current:
+        elif waiting and self._capacity() <= self.in_flight < self.limit.current:
             reason = "copies of the model"
         elif waiting and self.in_flight < self.limit.current:
             reason = self._rates.waiting_for
-        elif waiting and self.limit.current < self._most:
+        elif waiting and self.limit.current < self._ceiling:
             reason = f"the provider's load ({self.limit.current} calls at once)"
         elif waiting:
-            reason = f"limits.concurrency ({self._most})"
-        return Load(self.in_flight, waiting, self._failed, self._rate_limited, reason)
+            reason = f"limits.concurrency ({self._ceiling})"
+        return Load(self.in_flight, waiting, self._n_failed, self._n_rate_limited, reason)
 
     def next_requests(self) -> Iterator[Request]:
         """Return the waiting requests that could be sent now if there were no rate limits."""
-        free = max(0, min(self.limit.current, self._room()) - self.in_flight)
+        free = max(0, min(self.limit.current, self._capacity()) - self.in_flight)
         return (ticket.request for ticket in islice(self._waiting, free))
 
     async def __call__(self, request: Request) -> Reply:
-        """Send the request when its turn comes, and return its reply.
+        """Send the request once the limits allow it, and return the reply.
 
         Raises:
             NotSent: If the call is not sent, for example because the run stops.
             CallError: If the call fails. A call that the provider rejects because of others in
                 flight fails only if none of these is a call of this limiter.
         """
-        first = False
+        is_repeated = False
         while True:
             try:
-                return await self._send(request, first)
+                return await self._send(request, at_front=is_repeated)
             except _Crowded:
-                first = True
+                is_repeated = True
 
-    async def _send(self, request: Request, first: bool) -> Reply:
-        ticket = await self._enter(request, first)
-        sent = time.perf_counter()
+    async def _send(self, request: Request, *, at_front: bool) -> Reply:
+        ticket = await self._wait_for_admission(request, at_front=at_front)
+        sent_at = time.perf_counter()
         usage: Usage | None = None
         used: UnreportedUse = "all"
         try:
             reply = await self._ask(request)
-            self.limit.record_end(
-                sent, time.perf_counter(), full=self.in_flight >= self.limit.current
-            )
+            is_full = self.in_flight >= self.limit.current
+            self.limit.record_end(sent_at, time.perf_counter(), full=is_full)
             if reply.usage and reply.usage.input_tokens:
                 usage = reply.usage
             return reply
@@ -257,43 +262,43 @@ class ConcurrencyLimiter(WaitingCalls):
             raise
         except CallError as error:
             kind = error.kind
-            self._failed += kind is not None
-            self._rate_limited += kind in ("rate_limited", "crowded")
+            self._n_failed += kind is not None
+            self._n_rate_limited += kind in ("rate_limited", "crowded")
             used = "request" if kind in UNPROCESSED else "all"
             if kind != "crowded":
-                self.limit.record_end(sent, time.perf_counter(), pushed_back=kind in PUSHED_BACK)
+                self.limit.record_end(sent_at, time.perf_counter(), pushed_back=kind in PUSHED_BACK)
                 raise
-            others = self.in_flight - 1
-            self.limit.record_crowding(sent, time.perf_counter(), others)
-            if others:
+            n_others = self.in_flight - 1
+            self.limit.record_crowding(sent_at, time.perf_counter(), n_others)
+            if n_others:
                 raise _Crowded from None
             raise
         finally:
-            self._rates.settle(ticket.reserved, request, usage, used)
+            self._rates.settle(ticket.reservation, request, usage, used)
             self.in_flight -= 1
             self.admit()
 
-    async def _enter(self, request: Request, first: bool) -> _Ticket:
-        """Wait for the request's turn, before all other calls if it is ``first``."""
+    async def _wait_for_admission(self, request: Request, *, at_front: bool) -> _Ticket:
+        """Wait until the request is admitted. ``at_front`` puts it before all other calls."""
         if self._stop.requested:
             raise Stopping
         if self._probing is not None and request is not self._probing:
             raise CircuitOpen
         ticket = _Ticket(request)
-        if first:
+        if at_front:
             self._waiting.appendleft(ticket)
         else:
             self._waiting.append(ticket)
         self.admit()
-        if not ticket.let_in:
-            ticket.turn = asyncio.get_running_loop().create_future()
+        if not ticket.is_admitted:
+            ticket.admission = asyncio.get_running_loop().create_future()
             try:
-                await ticket.turn
+                await ticket.admission
                 if self._stop.requested:
                     raise Stopping
             except (asyncio.CancelledError, Stopping):
-                if ticket.let_in:  # admitted at the same moment
-                    self._rates.settle(ticket.reserved, request, None, "nothing")
+                if ticket.is_admitted:  # admitted at the same moment
+                    self._rates.settle(ticket.reservation, request, None, "nothing")
                     self.in_flight -= 1
                     self.admit()
                 raise
@@ -305,52 +310,52 @@ class ConcurrencyLimiter(WaitingCalls):
             self._timer.cancel()
             self._timer = None
         waiting = self._waiting
-        if waiting and self._room() <= self.in_flight < self.limit.current:
+        if waiting and self._capacity() <= self.in_flight < self.limit.current:
             self._timer = asyncio.get_running_loop().call_later(CAPACITY_POLL_S, self.admit)
         elif waiting and self.in_flight < self.limit.current:
-            with self._rates.lock() as ours:
-                wait = self._let_in() if ours else LOCK_RETRY_S
-            if wait > 0:
-                self._timer = asyncio.get_running_loop().call_later(wait, self.admit)
-            waits_long = wait > 0 and time.perf_counter() - self._let_in_at > NOTICE_S
-            if waits_long != self._reported:
-                self._reported = waits_long
+            with self._rates.lock() as is_locked:
+                wait_s = self._admit_waiting() if is_locked else LOCK_RETRY_S
+            if wait_s > 0:
+                self._timer = asyncio.get_running_loop().call_later(wait_s, self.admit)
+            waits_long = wait_s > 0 and time.perf_counter() - self._admitted_at > NOTICE_S
+            if waits_long != self._reported_wait:
+                self._reported_wait = waits_long
                 self._status(f"waiting for {self._rates.waiting_for}" if waits_long else "")
-        if waiting and self._patience is None and self.limit.current < self._most:
-            self._patience = asyncio.get_running_loop().call_later(
-                RAISE_INTERVAL_S, self._unrefused
+        if waiting and self._growth_timer is None and self.limit.current < self._ceiling:
+            self._growth_timer = asyncio.get_running_loop().call_later(
+                RAISE_INTERVAL_S, self._grow_limit
             )
 
-    def _let_in(self) -> float:
+    def _admit_waiting(self) -> float:
         """Admit calls, and return the seconds until the rate limits allow the next one, or 0."""
         waiting = self._waiting
-        while waiting and self.in_flight < min(self.limit.current, self._room()):
+        while waiting and self.in_flight < min(self.limit.current, self._capacity()):
             ticket = waiting[0]
-            if ticket.turn is not None and ticket.turn.done():  # cancelled
+            if ticket.admission is not None and ticket.admission.done():  # cancelled
                 waiting.popleft()
                 continue
-            wait = self._rates.wait_s(ticket.request)
-            if wait > 0:
-                return wait
+            wait_s = self._rates.wait_s(ticket.request)
+            if wait_s > 0:
+                return wait_s
             waiting.popleft()
             self.in_flight += 1
-            ticket.let_in = True
-            ticket.reserved = self._rates.reserve(ticket.request)
-            if ticket.turn is not None:
-                ticket.turn.set_result(None)
-            self._let_in_at = time.perf_counter()
+            ticket.is_admitted = True
+            ticket.reservation = self._rates.reserve(ticket.request)
+            if ticket.admission is not None:
+                ticket.admission.set_result(None)
+            self._admitted_at = time.perf_counter()
         return 0.0
 
-    def _unrefused(self) -> None:
-        self._patience = None
+    def _grow_limit(self) -> None:
+        self._growth_timer = None
         if self._waiting and self.in_flight >= self.limit.current:
             self.limit.grow()
             self.admit()
 
-    def _dismiss(self, why: type[Stopping] | type[CircuitOpen] = Stopping) -> None:
-        """Raise an exception of type ``why`` in all waiting calls."""
+    def _dismiss_waiting(self, error: type[Stopping] | type[CircuitOpen] = Stopping) -> None:
+        """Raise an error in all waiting calls."""
         while self._waiting:
-            turn = self._waiting.popleft().turn
-            if turn is not None and not turn.done():
-                turn.set_exception(why())
+            admission = self._waiting.popleft().admission
+            if admission is not None and not admission.done():
+                admission.set_exception(error())
         self.admit()

@@ -30,9 +30,9 @@ def call_key(
         request: The request.
         by_instance: Whether each attempt has its own reply. The key then includes the request's
             origin.
-        part: Text that the backend adds to the key (`Backend.key_part`).
+        key_part: Text that the backend adds to the key (`Backend.key_part`).
         version: The version of the model that the run file states (``model.version``), if any.
-        run: Id of the only run that may use the reply. Empty: all runs may.
+        run_id: Id of the only run that may use the reply. Empty: all runs may.
     """
     parts: tuple[object, ...] = (
         KEY_VERSION,
@@ -68,17 +68,23 @@ def key_function(
     run_id: str = "",
     key_part: str = "",
 ) -> Callable[..., str]:
-    """Return a function that computes `call_key` for requests to a backend.
+    """Return a function that computes the keys of requests to a backend with `call_key`.
 
-    The function has a parameter ``by_instance``, whose default value is the one given here.
-    ``part`` is added to the keys of a backend without a `Backend.key_part` of its own.
+    Args:
+        name: The backend's name.
+        backend: The backend.
+        by_instance: The default value of the function's parameter ``by_instance``.
+        version: As for `call_key`.
+        run_id: As for `call_key`.
+        key_part: Text that is added to the keys if the backend does not override
+            `Backend.key_part`.
     """
-    plain_key = partial(call_key, name, backend.endpoint, version=version, run_id=run_id)
+    key_of = partial(call_key, name, backend.endpoint, version=version, run_id=run_id)
     if not overrides(backend, Backend.key_part):
-        return partial(plain_key, by_instance=by_instance, key_part=key_part)
+        return partial(key_of, by_instance=by_instance, key_part=key_part)
 
     def key(request: Request, *, by_instance: bool = by_instance) -> str:
-        return plain_key(request, by_instance=by_instance, key_part=backend.key_part(request))
+        return key_of(request, by_instance=by_instance, key_part=backend.key_part(request))
 
     return key
 
@@ -88,18 +94,26 @@ def provider_seed(
 ) -> int:
     """Return the seed to send with a request.
 
-    Without ``instance``, it has 31 bits, and instances that share a prompt share the seed and
-    therefore the call. With ``instance``, each instance gets its own seed, of 53 bits: few enough
-    for any JSON parser, and enough to make collisions among a million samples unlikely.
+    Without ``instance_id``, the seed has 31 bits, and instances that share a prompt share the seed
+    and therefore the call. With it, each instance has its own seed, of 53 bits: few enough for any
+    JSON parser, and enough to make collisions among a million samples unlikely.
 
     Args:
         run_seed: The run's seed.
-        prompt: A hash of the request's messages.
-        sample: The number of the sample.
+        prompt_hash: A hash of the request's messages.
+        sample: The index of the sample.
         redraw: The number of earlier answers to the request that were discarded for a new one.
-        instance: An instance's id, or None to share the seed.
+        instance_id: An instance's id, or None to share the seed.
     """
-    name = f"{run_seed}/{sample}/{prompt_hash}" + (f"/{redraw}" if redraw else "")
-    size, spare = (4, 1) if instance_id is None else (8, 11)
-    name = name if instance_id is None else f"{name}/{instance_id}"
-    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=size).digest(), "big") >> spare
+    source = f"{run_seed}/{sample}/{prompt_hash}"
+    if redraw:
+        source += f"/{redraw}"
+    if instance_id is None:
+        n_bytes = 4
+        excess_bits = 1
+    else:
+        source += f"/{instance_id}"
+        n_bytes = 8
+        excess_bits = 11
+    digest = hashlib.blake2b(source.encode(), digest_size=n_bytes).digest()
+    return int.from_bytes(digest, "big") >> excess_bits

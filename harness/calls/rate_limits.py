@@ -28,13 +28,10 @@ Unit = Literal["requests", "tokens", "input_tokens", "output_tokens"]
 Amounts = dict[Unit, float]
 
 WINDOW_S = 60.0
-MAX_COUNTING_DELAY_S = (
-    2.0  # seconds within which a provider has certainly counted a call that was sent
-)
-EXPIRIES_PER_S = (
-    2  # expiry times per second: uses within half a second expire together, to save memory
-)
-ROUNDING = ROUNDING_S = 1e-6
+MAX_COUNTING_DELAY_S = 2.0  # a provider has certainly counted a call so long after it was sent
+EXPIRIES_PER_S = 2  # uses within half a second expire together, to save memory
+ROUNDING = 1e-6
+ROUNDING_S = 1e-6
 BURST_S = 5.0  # after a pause, as much may be used at once as the limit allows in this many seconds
 
 
@@ -56,7 +53,7 @@ class SlidingWindow:
         self.restore(0.0, 0.0, {})
 
     def restore(self, level: float, level_at: float, uses: dict[int, float]) -> None:
-        """Replace the recorded use with values returned by `saved`."""
+        """Replace the recorded use with values returned by `state`."""
         self._uses = uses  # amounts by the half-second in which they leave the window
         self._sum = 0.0
         self._pruned_at = -1
@@ -64,61 +61,72 @@ class SlidingWindow:
         self._level_at = level_at
 
     def state(self) -> tuple[float, float, dict[int, float]]:
-        """Return the recorded use, as arguments for `load`."""
+        """Return the recorded use, as arguments for `restore`."""
         return self._level, self._level_at, self._uses
 
     def used_amount(self, now: float) -> float:
-        """Return the units used in the window, including those reserved for unanswered calls."""
-        present = int(now * EXPIRIES_PER_S)
-        if present != self._pruned_at:  # entries too far ahead predate a clock reset
-            last = present + (WINDOW_S + MAX_COUNTING_DELAY_S + 1) * EXPIRIES_PER_S
-            self._uses = {end: used for end, used in self._uses.items() if present < end <= last}
-            self._sum = sum(self._uses.values())
-            self._pruned_at = present
+        """Return the units used in the window, including reservations for unanswered calls."""
+        expiry_now = int(now * EXPIRIES_PER_S)
+        if expiry_now != self._pruned_at:  # entries too far ahead predate a clock reset
+            latest = expiry_now + (WINDOW_S + MAX_COUNTING_DELAY_S + 1) * EXPIRIES_PER_S
+            uses = {end: used for end, used in self._uses.items() if expiry_now < end <= latest}
+            self._uses = uses
+            self._sum = sum(uses.values())
+            self._pruned_at = expiry_now
         return self._sum
 
     def wait_s(self, amount: float, margin: float, now: float) -> float:
         """Return the minimum number of seconds until an amount may be used.
 
-        ``margin`` is the number of units that unanswered calls may use beyond their reservations.
-        An amount above the limit is allowed once the window is empty.
+        An amount above the limit may be used once the window is empty.
+
+        Args:
+            amount: The units.
+            margin: How many units unanswered calls may use beyond their reservations.
+            now: The current time (seconds).
         """
         used = self.used_amount(now)
         if used + margin + amount > self.limit and self._uses:
             # An answer may free part of a reservation earlier: the caller asks again then.
             return max(min(self._uses) / EXPIRIES_PER_S - now, 0.001)
-        ahead_s = self._drained(now) * WINDOW_S / self.limit - BURST_S
+        ahead_s = self._drain_level(now) * WINDOW_S / self.limit - BURST_S
         return ahead_s if ahead_s > ROUNDING_S else 0.0
 
     def available(self, margin: float, now: float) -> float:
-        """Return the number of units that may be used now (0 or less: none)."""
-        burst = BURST_S * self.limit / WINDOW_S - self._drained(now)
+        """Return how many units may be used now (0 or less: none).
+
+        ``margin`` is how many units unanswered calls may use beyond their reservations.
+        """
+        burst = BURST_S * self.limit / WINDOW_S - self._drain_level(now)
         return min(self.limit - self.used_amount(now) - margin, burst)
 
     def reserve(self, amount: float, now: float) -> None:
-        """Reserve the amount that a call, sent at the time ``now``, is expected to use."""
+        """Reserve the amount that a call, sent now, is expected to use."""
         self.add(amount, now + MAX_COUNTING_DELAY_S + WINDOW_S)
         self.add_to_level(amount, now)
 
-    def settle(self, expected: float, actual: float, sent: float, now: float) -> None:
-        """Replace the expected use of a call, sent at the time ``sent``, with its actual use."""
-        reserved = ceil((sent + MAX_COUNTING_DELAY_S + WINDOW_S) * EXPIRIES_PER_S)
-        if reserved in self._uses:
+    def settle(self, expected: float, actual: float, sent_at: float, now: float) -> None:
+        """Replace the expected use of a call, sent at the time ``sent_at``, with its actual use."""
+        expiry = ceil((sent_at + MAX_COUNTING_DELAY_S + WINDOW_S) * EXPIRIES_PER_S)
+        if expiry in self._uses:
             self._sum -= expected
-            self._uses[reserved] -= expected
-            if self._uses[reserved] < ROUNDING:
-                del self._uses[reserved]
-        self.add(actual, min(now, sent + MAX_COUNTING_DELAY_S) + WINDOW_S)
+            self._uses[expiry] -= expected
+            if self._uses[expiry] < ROUNDING:
+                del self._uses[expiry]
+        self.add(actual, min(now, sent_at + MAX_COUNTING_DELAY_S) + WINDOW_S)
         self.add_to_level(actual - expected, now)
 
     def add_to_level(self, amount: float, now: float) -> None:
-        """Count an amount, which may be negative, for spreading the use over time."""
-        self._level = max(0.0, self._drained(now) + amount)
+        """Add an amount, which may be negative, to the level that spreads the use over time."""
+        self._level = max(0.0, self._drain_level(now) + amount)
 
     def observe(self, used: float, now: float, until: float) -> None:
         """Add what the provider has counted beyond the recorded use.
 
-        The provider forgets its count ``used`` at ``until`` (seconds).
+        Args:
+            used: The provider's count.
+            now: The current time (seconds).
+            until: When the provider forgets its count (seconds).
         """
         self.add(used - self.used_amount(now), until)
 
@@ -129,7 +137,8 @@ class SlidingWindow:
             self._uses[end] = self._uses.get(end, 0.0) + amount
             self._sum += amount
 
-    def _drained(self, now: float) -> float:
+    def _drain_level(self, now: float) -> float:
+        """Lower the level by what has drained since the last time, and return it."""
         drained = (now - self._level_at) * self.limit / WINDOW_S
         is_reset = now < self._level_at - WINDOW_S  # the clock was reset by a reboot
         self._level = 0.0 if is_reset else max(0.0, self._level - drained)
@@ -138,7 +147,7 @@ class SlidingWindow:
 
 
 Uses = dict[Unit, tuple[float, float, dict[int, float]]]
-"""The recorded use of a model's limits: for each unit, what `SlidingWindow.saved` returns."""
+"""The recorded use of a model's limits: for each unit, what `SlidingWindow.state` returns."""
 
 
 if sys.platform != "win32":
@@ -158,22 +167,20 @@ UnreportedUse = Literal["all", "request", "nothing"]
 It is the whole reservation, only one request, or nothing.
 """
 
-LOCK_RETRY_S = 0.01  # seconds until the next try if another process is admitting calls
-MIN_LEARNED_CALLS = 20  # number of ended calls after which the moving means are trusted
-MEAN_WINDOW_CALLS = 200  # number of recent calls in the moving means
-SIGMAS = 4.0  # standard errors of the estimates that a margin covers
-ASSUMED_CHARS_PER_TOKEN = (
-    2.0  # assumed characters per token until the mean is trusted: few, as for code
-)
-ASSUMED_MESSAGE_TOKENS = 20  # assumed tokens of a message in addition to its text
-ASSUMED_OUTPUT_GROWTH = (
-    3  # until then, the expected output is this many times the longest answer so far
-)
-ASSUMED_OUTPUT_TOKENS = 1000  # assumed output tokens if the run file sets no maximum
+LOCK_RETRY_S = 0.01  # until the next try if another process is admitting calls
+MIN_LEARNED_CALLS = 20  # the moving means are trusted after so many calls
+MEAN_WINDOW_CALLS = 200  # recent calls in the moving means
+SIGMAS = 4.0  # standard errors of the forecasts that a margin covers
+
+# Assumed until the means are trusted:
+ASSUMED_CHARS_PER_TOKEN = 2.0  # few, as in code
+ASSUMED_MESSAGE_TOKENS = 20  # of a message, in addition to its text
+ASSUMED_OUTPUT_GROWTH = 3  # ratio of the expected output to the longest answer so far
+ASSUMED_OUTPUT_TOKENS = 1000  # if the run file sets no maximum
 
 
 class Demand(NamedTuple):
-    """The limits that a process shares, and how much it would use of each now, by unit."""
+    """The limits that a process shares, and how much of each it could use now, by unit."""
 
     limits: Amounts  # units a minute
     next_calls: Amounts  # used by the largest of the calls that are next
@@ -182,9 +189,9 @@ class Demand(NamedTuple):
 
 
 class Reservation(NamedTuple):
-    """A reservation for a call: when the call was sent (seconds), and its expected use by unit.
+    """A call's reservation: when the call was sent (seconds), and its expected use by unit.
 
-    ``undivided`` is that in the limits of which a shard has a part.
+    ``parent`` is the reservation in the limits of which a shard has a part.
     """
 
     sent_at: float
@@ -192,21 +199,21 @@ class Reservation(NamedTuple):
     parent: Reservation | None = None
 
 
-def _a_minute(limit: float, unit: Unit) -> str:
+def _format_limit(limit: float, unit: Unit) -> str:
     return f"{limit:,} {unit.replace('_', ' ')} a minute"
 
 
-def _amounts(read: float, written: float, requests: int = 1) -> Amounts:
+def _amounts(input_tokens: float, output_tokens: float, requests: int = 1) -> Amounts:
     return {
         "requests": requests,
-        "tokens": read + written,
-        "input_tokens": read,
-        "output_tokens": written,
+        "tokens": input_tokens + output_tokens,
+        "input_tokens": input_tokens,
+        "output_tokens": output_tokens,
     }
 
 
 class WaitingCalls:
-    """Calls that wait for rate limits."""
+    """The calls of a limiter that wait for rate limits."""
 
     def next_requests(self) -> Iterator[Request]:
         """Return the waiting requests that could be sent now if there were no rate limits."""
@@ -223,7 +230,7 @@ class SharedRates:
     Attributes:
         windows: A window for each unit.
         demand: Returns the amounts that the process could use now.
-        serve: Admits the calls for which there is room.
+        admit: Admits the calls that the windows allow.
     """
 
     windows: dict[Unit, SlidingWindow]
@@ -231,7 +238,7 @@ class SharedRates:
     admit: Callable[[], None]
 
     def clock(self) -> float:
-        """Return the time in seconds that all machines share, or slightly later."""
+        """Return the time (seconds) on a clock that all machines share, or slightly later."""
         raise NotImplementedError
 
     async def aclose(self) -> None:
@@ -243,16 +250,16 @@ class RateLimits:
     """The rate limits of one model, with a window for each known limit.
 
     Args:
-        stated: The user's limits (units per minute). If the provider's limit is lower, it applies.
-        share: File in which the processes of this machine count their use of the user's limits.
-            None: each process counts only its own.
-        shared: Shares the user's limits with processes of other machines instead.
-        undivided: The limits of which these are a shard's part. Calls keep to both.
+        user_limits: The user's limits (units per minute). A provider's lower limit applies.
+        shared_path: File in which the processes of this machine count their use of the user's
+            limits. None: each process counts only its own use.
+        shared_rates: Shares the user's limits with processes of other machines instead.
+        parent: The limits of which these are a shard's part. Calls keep to both.
         clock: Returns the current time in seconds.
 
     Attributes:
         limiters: The limiters that share these limits. When a call ends, all may admit new calls.
-        reason: What the last call that could not be sent is waiting for.
+        waiting_for: What the last call that could not be sent is waiting for.
         report: Receives a message if the provider's limits are lower than the user's, or used up.
     """
 
@@ -274,13 +281,13 @@ class RateLimits:
             shared_rates.demand = self._demand
             shared_rates.admit = self._serve
         self._file: SharedUseFile | None = None
-        self._reported: dict[Unit, int] = {}
-        self._lower: dict[Unit, str] = {}
+        self._provider_limits: dict[Unit, int] = {}
+        self._lower_limits: dict[Unit, str] = {}
         self._windows: dict[Unit, SlidingWindow] = {}
         self._pending: list[Callable[[], None]] = []
         """Changes to shared windows, applied when this process next locks the file."""
         self._estimate = TokenEstimate()
-        self._open = 0
+        self._n_unanswered = 0
         self.limiters: WeakSet[WaitingCalls] = WeakSet()
         self.waiting_for = ""
         self.report: Report = lambda _: None
@@ -288,46 +295,49 @@ class RateLimits:
 
     def set_limits(self, user_limits: Mapping[Unit, int]) -> None:
         """Replace the user's limits (units per minute), but keep the recorded use."""
-        self._stated = dict(user_limits)
+        self._user_limits = dict(user_limits)
         if user_limits and self._share and self._file is None and sys.platform != "win32":
             with contextlib.suppress(OSError):  # each process then applies the limits separately
                 self._file = SharedUseFile(self._share)
         for unit in LIMIT_KEYS:
-            self._limit(unit)
+            self._set_window(unit)
 
-    def _limit(self, unit: Unit) -> None:
-        limits = [limits[unit] for limits in (self._stated, self._reported) if unit in limits]
-        if limits:
-            if self._shared is not None and unit in self._stated:
-                self._windows[unit] = self._shared.windows[unit]
-            self._windows.setdefault(unit, SlidingWindow(min(limits))).limit = min(limits)
-        else:
+    def _set_window(self, unit: Unit) -> None:
+        """Set a unit's window to the lower of the user's and the provider's limit, if any."""
+        by_source = (self._user_limits, self._provider_limits)
+        limit = min((limits[unit] for limits in by_source if unit in limits), default=None)
+        if limit is None:
             self._windows.pop(unit, None)
+            return
+        if self._shared is not None and unit in self._user_limits:
+            self._windows[unit] = self._shared.windows[unit]
+        self._windows.setdefault(unit, SlidingWindow(limit)).limit = limit
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[bool]:
-        """Lock the shared windows, if any, and yield whether this succeeded."""
+        """Lock the windows that processes share, if any, and yield whether this succeeded."""
         with contextlib.ExitStack() as stack:
-            free = True
+            is_locked = True
             if self.parent is not None:
-                free = stack.enter_context(self.parent.lock())
-            if free:
-                free = stack.enter_context(self._exclusive_part())
-            if not free:
+                is_locked = stack.enter_context(self.parent.lock())
+            if is_locked:
+                is_locked = stack.enter_context(self._lock_shared_file())
+            if not is_locked:
                 self.waiting_for = "another process, which has locked their file"
-            yield free
+            yield is_locked
 
     @contextlib.contextmanager
-    def _exclusive_part(self) -> Iterator[bool]:
+    def _lock_shared_file(self) -> Iterator[bool]:
+        """Lock the shared file, if any, and load its windows. They are saved after the block."""
         file = self._file
-        if file is None or not self._stated:
+        if file is None or not self._user_limits:
             yield True
             return
-        with file.lock() as ours:
-            if not ours:
+        with file.lock() as is_locked:
+            if not is_locked:
                 yield False
                 return
-            shared = {unit: self._windows[unit] for unit in self._stated}
+            shared = {unit: self._windows[unit] for unit in self._user_limits}
             uses = file.load()
             for unit, window in shared.items():
                 window.restore(*uses.get(unit, (0.0, 0.0, {})))
@@ -337,8 +347,8 @@ class RateLimits:
             yield True
             file.save(uses | {unit: window.state() for unit, window in shared.items()})
 
-    def _change(self, unit: Unit, change: Callable[[], None]) -> None:
-        if self._file is not None and unit in self._stated:
+    def _apply_change(self, unit: Unit, change: Callable[[], None]) -> None:
+        if self._file is not None and unit in self._user_limits:
             self._pending.append(change)
         else:
             change()
@@ -358,11 +368,13 @@ class RateLimits:
             wait = window.wait_s(amounts[unit], margins[unit], now)
             if wait > longest:
                 longest = wait
-                self.waiting_for = window.reason or f"the limit of {_a_minute(window.limit, unit)}"
+                self.waiting_for = (
+                    window.reason or f"the limit of {_format_limit(window.limit, unit)}"
+                )
         return longest
 
     def reserve(self, request: Request) -> Reservation | None:
-        """Reserve a request's expected use. Return the reservation (None if nothing is limited)."""
+        """Reserve a request's expected use, and return the reservation, or None without limits."""
         if not self._windows:
             return None
         now = self._clock()
@@ -370,9 +382,9 @@ class RateLimits:
         amounts = {unit: amounts[unit] for unit in self._windows}
         for unit, amount in amounts.items():
             self._windows[unit].reserve(amount, now)
-        self._open += 1
-        undivided = None if self.parent is None else self.parent.reserve(request)
-        return Reservation(now, amounts, undivided)
+        self._n_unanswered += 1
+        in_parent = None if self.parent is None else self.parent.reserve(request)
+        return Reservation(now, amounts, in_parent)
 
     def settle(
         self,
@@ -383,14 +395,18 @@ class RateLimits:
     ) -> None:
         """Replace a reservation, if there is one, with the request's actual use.
 
-        If ``usage`` is None, ``used`` says what counts as the request's use.
+        Args:
+            reservation: The reservation, or None if the request was not limited.
+            request: The request.
+            usage: The usage that the provider reported, or None if it reported none.
+            used: What counts as the request's use without ``usage``.
         """
         if reservation is None:
             return
         if self.parent is not None:
             self.parent.settle(reservation.parent, request, usage, used)
         now = self._clock()
-        self._open -= 1
+        self._n_unanswered -= 1
         actual: Mapping[Unit, float] = reservation.amounts
         if usage is not None:
             self._estimate.update(request, usage)
@@ -400,7 +416,7 @@ class RateLimits:
         for unit, expected in reservation.amounts.items():
             if unit in self._windows:
                 settle = self._windows[unit].settle
-                self._change(
+                self._apply_change(
                     unit, partial(settle, expected, actual[unit], reservation.sent_at, now)
                 )
         if len(self.limiters) > 1:
@@ -411,19 +427,19 @@ class RateLimits:
             limiter.admit()
 
     def _demand(self) -> Demand:
-        heads = dict.fromkeys(self._stated, 0.0)
-        queued = dict(heads)
-        calls = self._open  # and those that the next grant may admit
+        next_calls = dict.fromkeys(self._user_limits, 0.0)
+        queued = dict(next_calls)
+        calls = self._n_unanswered  # and those that the next grant may admit
         for limiter in list(self.limiters):
-            for place, request in enumerate(limiter.next_requests()):
+            for index, request in enumerate(limiter.next_requests()):
                 calls += 1
                 amounts = _amounts(*self._estimate.expected_tokens(request))
                 for unit in queued:
                     queued[unit] += amounts[unit]
-                    if place == 0:
-                        heads[unit] = max(heads[unit], amounts[unit])
-        limits = {unit: self._windows[unit].limit for unit in self._stated}
-        return Demand(limits, heads, queued, self._margins(calls))
+                    if index == 0:
+                        next_calls[unit] = max(next_calls[unit], amounts[unit])
+        limits = {unit: self._windows[unit].limit for unit in self._user_limits}
+        return Demand(limits, next_calls, queued, self._margins(calls))
 
     async def aclose(self) -> None:
         """Give back to other machines what this process was granted but has not used."""
@@ -431,35 +447,38 @@ class RateLimits:
             await self._shared.aclose()
 
     def observe(self, allowances: Iterable[Allowance]) -> None:
-        """Apply the provider's limits. If less remains than expected, count the gap as used."""
+        """Apply the limits that the provider reports.
+
+        If less remains of a limit than expected, the difference counts as used.
+        """
         now = self._clock()
         margins = self._margins()
-        lower = dict(self._lower)
+        lower_limits = dict(self._lower_limits)
         for allowance in allowances:
             unit = allowance.unit
             limit = allowance.limit
             if limit is None or limit < 1:
                 continue
-            stated = self._stated.get(unit)
+            stated = self._user_limits.get(unit)
             if stated and limit < stated:
                 key = f"limits.{LIMIT_KEYS[unit]}"
-                lower[unit] = f"{_a_minute(limit, unit)} ({key} is {stated:,})"
+                lower_limits[unit] = f"{_format_limit(limit, unit)} ({key} is {stated:,})"
             elif stated is None and allowance.remaining == 0:
-                lower[unit] = f"{_a_minute(limit, unit)}, all of them used"
-            self._reported[unit] = limit
-            self._limit(unit)
+                lower_limits[unit] = f"{_format_limit(limit, unit)}, all of them used"
+            self._provider_limits[unit] = limit
+            self._set_window(unit)
             if allowance.remaining is None:
                 continue
             used = limit - allowance.remaining - margins[unit]
             reset_s = WINDOW_S if allowance.reset_s is None else min(allowance.reset_s, WINDOW_S)
             window = self._windows[unit]
-            self._change(unit, partial(window.observe, used, now, now + reset_s))
-        if lower != self._lower:
-            self._lower = lower
-            self.report(f"the provider's headers allow {', '.join(lower.values())}")
+            self._apply_change(unit, partial(window.observe, used, now, now + reset_s))
+        if lower_limits != self._lower_limits:
+            self._lower_limits = lower_limits
+            self.report(f"the provider's headers allow {', '.join(lower_limits.values())}")
 
     def _margins(self, calls: int | None = None) -> Amounts:
-        margins = self._estimate.margins(self._open if calls is None else calls)
+        margins = self._estimate.margins(self._n_unanswered if calls is None else calls)
         return _amounts(*margins, requests=0)
 
 
@@ -475,7 +494,7 @@ class SharedUseFile:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[bool]:
-        """Hold the file's lock in a ``with`` block, or yield False if another process holds it."""
+        """Lock the file in a ``with`` block. Yield False if another process has locked it."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -501,57 +520,65 @@ class SharedUseFile:
 
 
 class _Mean:
-    """A moving mean that also tracks the mean square error of its own forecasts."""
+    """A moving mean, and the mean square error of forecasting each value by it."""
 
-    seen, value, error = 0, 0.0, 0.0
+    def __init__(self) -> None:
+        self.n_values = 0
+        self.mean = 0.0
+        self.square_error = 0.0  # in tokens squared
 
-    def learn(self, value: float, weight: float) -> None:
-        """Add a value. ``weight`` converts the error of the forecast to tokens."""
-        rate = 1 / min(self.seen + 1, MEAN_WINDOW_CALLS)
-        missed = value - self.value
-        if self.seen:
-            self.error += rate * ((missed * weight) ** 2 - self.error)
-        self.value += rate * missed
-        self.seen += 1
+    def add(self, value: float, weight: float) -> None:
+        """Add a value. ``weight`` converts the forecast's error to tokens."""
+        rate = 1 / min(self.n_values + 1, MEAN_WINDOW_CALLS)
+        error = value - self.mean
+        if self.n_values:
+            self.square_error += rate * ((error * weight) ** 2 - self.square_error)
+        self.mean += rate * error
+        self.n_values += 1
 
 
 class TokenEstimate:
     """A forecast of how many tokens a model's calls will use, based on earlier calls.
 
-    For the first `LEARNED` calls, the estimate is a generous bound.
+    For the first `MIN_LEARNED_CALLS` calls, the forecast is a generous bound.
     """
 
     def __init__(self) -> None:
         self._per_character = _Mean()
         self._output = _Mean()
-        self._longest = 1.0
+        self._longest_output = 1.0  # tokens
 
     def expected_tokens(self, request: Request) -> tuple[float, float]:
         """Return the expected input and output tokens of a request."""
-        size = count_characters(request)
-        answers = 1 + len(request.others)
-        written: float = request.decoding.max_tokens or ASSUMED_OUTPUT_TOKENS
-        if self._output.seen < MIN_LEARNED_CALLS:
-            if self._output.seen:  # max_tokens of 8,192 says little if answers have 20
-                written = min(written, ASSUMED_OUTPUT_GROWTH * self._longest)
-            read = size / ASSUMED_CHARS_PER_TOKEN + ASSUMED_MESSAGE_TOKENS * len(request.sent)
-            return read, written * answers
-        return size * self._per_character.value, min(self._output.value, written) * answers
+        n_characters = count_characters(request)
+        n_answers = 1 + len(request.others)
+        output: float = request.decoding.max_tokens or ASSUMED_OUTPUT_TOKENS
+        if self._output.n_values >= MIN_LEARNED_CALLS:
+            output = min(self._output.mean, output)
+            return n_characters * self._per_character.mean, output * n_answers
+        if self._output.n_values:  # max_tokens of 8,192 says little if answers have 20
+            output = min(output, ASSUMED_OUTPUT_GROWTH * self._longest_output)
+        text_tokens = n_characters / ASSUMED_CHARS_PER_TOKEN
+        return text_tokens + ASSUMED_MESSAGE_TOKENS * len(request.sent), output * n_answers
 
     def update(self, request: Request, usage: Usage) -> None:
-        """Update the estimates with the token usage of a finished call."""
-        size = max(1, count_characters(request))
+        """Update the forecast with the token usage of a finished call."""
+        n_characters = max(1, count_characters(request))
         output = usage.output_tokens / (1 + len(request.others))
-        self._per_character.learn(usage.input_tokens / size, size)
-        self._output.learn(output, 1.0)
-        self._longest = max(self._longest, output)
+        self._per_character.add(usage.input_tokens / n_characters, n_characters)
+        self._output.add(output, 1.0)
+        self._longest_output = max(self._longest_output, output)
 
     def margins(self, calls: int) -> tuple[float, float]:
-        """Return how many tokens ``calls`` calls may use in total beyond their estimates."""
+        """Return how many input and output tokens calls may use, in total, beyond their forecasts.
+
+        ``calls`` is the number of calls.
+        """
         spread = SIGMAS * sqrt(calls)
-        return spread * sqrt(self._per_character.error), spread * sqrt(self._output.error)
+        input_error = sqrt(self._per_character.square_error)
+        return spread * input_error, spread * sqrt(self._output.square_error)
 
 
 def count_characters(request: Request) -> int:
-    """Return the number of characters that a request sends."""
+    """Return the number of characters in the messages of a request that are sent."""
     return sum(len(message.content) for message in request.sent)

@@ -16,7 +16,14 @@ import typer
 from typer.core import TyperCommand
 
 import harness
-from harness.cli.verbs import SETTINGS, CommandGroup, all_verbs, find_verb, load_verb, placed
+from harness.cli.verbs import (
+    TYPER_SETTINGS,
+    CommandGroup,
+    all_verbs,
+    find_verb,
+    import_place,
+    load_verb,
+)
 from harness.plugin import Verb
 
 FIRST_STEPS = """First steps:
@@ -37,7 +44,7 @@ MISSING = {
     "them.",
     "RUN": "'harness ls' lists the runs.",
 }
-"""What to write for a missing argument or option, by verb and placeholder or by placeholder."""
+"""What to write for a missing argument or option, by placeholder, with or without the verb."""
 
 
 class _Verb(TyperCommand):
@@ -55,55 +62,58 @@ class _Verb(TyperCommand):
             info_name = f"{info_name} {name}"
             verb = replace(verb, place=verb.subverbs[name], executes=False, completes="")
         args = [verb.former_options.get(word, word) for word in args]
-        completing = extra.get("resilient_parsing") and verb.completes
-        command = _completed(name, verb) if completing else _imported(name, verb)
+        if extra.get("resilient_parsing") and verb.completes:
+            command = _completion_command(name, verb)
+        else:
+            command = _import_command(name, verb)
         try:
             context = command.make_context(info_name, args, parent, **extra)
             context.with_resource(executing("allowed" if verb.executes else "refused"))
             return context
         except Exception as error:  # Typer exports no class of usage errors
-            _explain(name, error)
+            _improve_message(name, error)
             raise
 
 
-def _explain(verb: str, error: Any) -> None:
-    missing = getattr(error, "param", None)
-    if getattr(missing, "name", "") == "limit" and "integer" in str(error.message):
+def _improve_message(verb: str, error: Any) -> None:
+    """Say in a usage error what to write instead, if that is known."""
+    parameter = getattr(error, "param", None)
+    if getattr(parameter, "name", "") == "limit" and "integer" in str(error.message):
         error.message = "It is a number of instances, such as 50, not a share of them."
-    elif hasattr(error, "param_type") and missing is not None:
-        metavar = str(missing.metavar)
+    elif hasattr(error, "param_type") and parameter is not None:  # the parameter is missing
+        metavar = str(parameter.metavar)
         error.message = MISSING.get(f"{verb} {metavar}") or MISSING.get(metavar, "")
 
 
-class _Completed(TyperCommand):
-    """A command for shell completion, imported only if its options must be listed."""
+class _CompletionCommand(TyperCommand):
+    """A command for shell completion. Its verb is imported only to list its options."""
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         name = str(self.name)
         verb = find_verb(name)
         assert verb is not None
-        return list(_imported(name, verb).shell_complete(ctx, incomplete))
+        return list(_import_command(name, verb).shell_complete(ctx, incomplete))
 
 
-def _completed(name: str, verb: Verb) -> Any:
-    complete = placed(verb.completes)
+def _completion_command(name: str, verb: Verb) -> Any:
+    complete = import_place(verb.completes)
 
-    def words(incomplete: str) -> list[str]:
+    def complete_argument(incomplete: str) -> list[str]:
         subverbs = [word for word in verb.subverbs if word.startswith(incomplete)]
         return [*complete(incomplete), *subverbs]
 
-    alone = typer.Typer(add_completion=False, **SETTINGS)
-    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
-    argument: Any = typer.Argument(autocompletion=words)
+    single = typer.Typer(add_completion=False, **TYPER_SETTINGS)
+    accept_all = {"ignore_unknown_options": True, "allow_extra_args": True}
+    argument: Any = typer.Argument(autocompletion=complete_argument)
 
-    @alone.command(name, cls=_Completed, context_settings=anything)
+    @single.command(name, cls=_CompletionCommand, context_settings=accept_all)
     def _verb(arguments: list[str] = argument) -> None:
         pass
 
-    return typer.main.get_command(alone)
+    return typer.main.get_command(single)
 
 
-def _imported(name: str, verb: Verb) -> Any:
+def _import_command(name: str, verb: Verb) -> Any:
     function = load_verb(name, verb)
     if isinstance(function, typer.Typer):
         group: Any = typer.main.get_group(function)
@@ -111,9 +121,9 @@ def _imported(name: str, verb: Verb) -> Any:
         for command in group.commands.values():
             _hide_types(command)
         return group
-    alone = typer.Typer(add_completion=False, **SETTINGS)
-    alone.command(name)(function)
-    return _hide_types(typer.main.get_command(alone))
+    single = typer.Typer(add_completion=False, **TYPER_SETTINGS)
+    single.command(name)(function)
+    return _hide_types(typer.main.get_command(single))
 
 
 def _hide_types(command: Any) -> Any:
@@ -142,7 +152,7 @@ class _LazyGroup(CommandGroup):
         return None if verb is None else _Verb(cmd_name, help=verb.summary)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a verb. An EOFError becomes another error: Typer would only print "Aborted!"."""
+        """Run a verb. An EOFError becomes a RuntimeError: Typer would only print "Aborted!"."""
         try:
             return super().invoke(ctx)
         except EOFError as error:
@@ -156,7 +166,7 @@ app = typer.Typer(
     epilog=FIRST_STEPS,
     no_args_is_help=True,
     add_completion=True,
-    **SETTINGS,
+    **TYPER_SETTINGS,
 )
 
 
@@ -197,9 +207,9 @@ def main() -> None:
     except Exception as error:
         from harness.plugin_loader import external
 
-        if used := external():
+        if plugins := external():
             error.add_note(
-                f"harness: plug-ins in use: {', '.join(used)}. Check them ('harness docs "
+                f"harness: plug-ins in use: {', '.join(plugins)}. Check them ('harness docs "
                 "plugins'). No paid reply is lost: fix it, and run the same command."
             )
         raise
@@ -214,13 +224,13 @@ def main() -> None:
 
 
 def _repair_streams() -> None:
-    """Make the standard streams safe to use.
+    """Open closed standard streams, and replace characters that cannot be encoded.
 
-    Otherwise the next opened file could take a closed stream's place and receive its output.
+    Otherwise the next opened file could get a closed stream's descriptor and receive its output.
     """
-    for number in (0, 1, 2):
+    for descriptor in (0, 1, 2):
         try:
-            os.fstat(number)
+            os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123

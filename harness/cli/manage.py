@@ -8,10 +8,10 @@ import typer
 
 from harness.analysis.metrics import Metrics
 from harness.analysis.summary import read_metrics
-from harness.cli.options import Format, Run, Runs, agreed
+from harness.cli.options import Format, Run, Runs, ask_yes_no
 from harness.config.settings import Settings
-from harness.engine.run_files import run_named, runs_named
-from harness.engine.session import keep_paid
+from harness.engine.run_files import find_named_run, find_named_runs
+from harness.engine.session import preserve_payments
 from harness.errors import HarnessError, UserError
 from harness.report.runs import runs_document
 from harness.store.run_folder import REPORT, RunFolder
@@ -36,10 +36,10 @@ def ls(form: Format = "table") -> None:
                 manifest = folder.read_manifest()
                 if started_at := manifest.get("started_at"):
                     started[folder.name] = started_at
-                metrics[folder.name] = run_figures = _read(folder, manifest)
+                metrics[folder.name] = run_metrics = _read_without_groups(folder, manifest)
                 merged.update(manifest.get("merged_ids", ()))
-                if run_figures is not None:
-                    paid[folder.run_id()] = run_figures.paid_usd
+                if run_metrics is not None:
+                    paid[folder.run_id()] = run_metrics.paid_usd
             except HarnessError as error:
                 say(f"{folder.name}: {error}")
                 problems[folder.name] = str(error)
@@ -49,16 +49,16 @@ def ls(form: Format = "table") -> None:
         say(f"No runs in {root}. Start one with 'harness run configs/quickstart.yaml'.")
 
 
-def run_metrics(folder: RunFolder) -> Metrics | None:
-    """Return a run's metrics with its progress but without groups, or None if unreadable."""
+def read_run_metrics(folder: RunFolder) -> Metrics | None:
+    """Read a run's metrics without groups. If they cannot be read, print why and return None."""
     try:
-        return _read(folder, folder.read_manifest())
+        return _read_without_groups(folder, folder.read_manifest())
     except HarnessError as error:
         say(f"{folder.name}: {error}")
         return None
 
 
-def _read(folder: RunFolder, manifest: dict[str, Any]) -> Metrics | None:
+def _read_without_groups(folder: RunFolder, manifest: dict[str, Any]) -> Metrics | None:
     metrics = read_metrics(folder, manifest)
     # The groups are not listed, and thousands of them take most of the time.
     return None if metrics is None else msgspec.structs.replace(metrics, groups={})
@@ -74,20 +74,20 @@ def rm(runs: Runs, yes: bool = False) -> None:
         yes: Do not ask for confirmation.
     """
     settings = Settings()
-    folders = runs_named(runs, settings, removed=True)
-    lost = sum(keep_paid(folder, settings) for folder in folders)
+    folders = find_named_runs(runs, settings, removed=True)
+    n_lost = sum(preserve_payments(folder, settings) for folder in folders)
     message = (
         "The cache keeps their paid replies: the same run file runs again without paying for them."
     )
-    if lost:
-        calls = count_of(lost, "call")
+    if n_lost:
+        calls = count_of(n_lost, "call")
         message = f"The cache lacks the replies to {calls}: a new run pays for them again."
     if not yes:
-        show(runs_document({folder.name: run_metrics(folder) for folder in folders}))
-        what = "this run" if len(folders) == 1 else f"these {len(folders):,} runs"
-        if lost:
+        show(runs_document({folder.name: read_run_metrics(folder) for folder in folders}))
+        subject = "this run" if len(folders) == 1 else f"these {len(folders):,} runs"
+        if n_lost:
             say(message)
-        if not agreed(f"Delete {what}?"):
+        if not ask_yes_no(f"Delete {subject}?"):
             raise UserError("Nothing was deleted.", "Answer y, or use --yes.")
     for folder in folders:
         folder.remove()
@@ -104,9 +104,9 @@ def mv(run: Run, new: Annotated[str, typer.Argument(metavar="NEW")]) -> None:
         new: The new name.
     """
     settings = Settings()
-    folder = run_named(run, settings)
+    folder = find_named_run(run, settings)
     moved = folder.rename(new)
-    keep_paid(moved, settings, replies=False)
+    preserve_payments(moved, settings, replies=False)
     say(f"Renamed {folder.name} to {moved.name}: {moved.path}")
     if (moved.path / REPORT).exists():
         say(f"Its report has the old name; to write it again: harness report {moved.name}")

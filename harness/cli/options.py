@@ -18,14 +18,14 @@ T = TypeVar("T", bound=str)
 PICTURES = (".svg", ".png", ".pdf")  # suffixes of the files of figures
 
 
-def agreed(question: str) -> bool:
+def ask_yes_no(question: str) -> bool:
     """Ask a question on stderr, and return whether the answer is yes."""
-    answer = False
+    is_yes = False
     with contextlib.suppress(typer.Abort):  # end of input
-        answer = typer.confirm(question, err=True)
+        is_yes = typer.confirm(question, err=True)
     if not sys.stdin.isatty():  # no Enter key ended the line
         typer.echo(err=True)
-    return answer
+    return is_yes
 
 
 RUN = "A run's name, the path of its folder or of a file in it, or its run file."
@@ -52,8 +52,16 @@ Overrides = Annotated[list[str] | None, _override]
 Limit = Annotated[int | None, typer.Option(min=1)]
 
 
-def outcomes(option: str, valid: Sequence[T]) -> list[T]:
-    """Return the outcomes that ``--retry`` names. If not in ``valid``, ``error`` is ignored."""
+def parse_outcomes(option: str, valid: Sequence[T]) -> list[T]:
+    """Return the outcomes that the option ``--retry`` names, in the order of the valid ones.
+
+    Args:
+        option: The outcomes, separated by commas. ``error`` is ignored unless it is valid.
+        valid: The valid outcomes.
+
+    Raises:
+        ConfigError: If an outcome is not valid.
+    """
     names = list(filter(None, map(str.strip, option.split(","))))
     for name in names:
         if name not in (*valid, "error"):
@@ -62,6 +70,6 @@ def outcomes(option: str, valid: Sequence[T]) -> list[T]:
 
 
 def check_picture(option: str, path: Path | None) -> None:
-    """Raise ConfigError if an option names a file that is not of a figure's format."""
+    """Raise ConfigError if an option's path does not have the suffix of a picture's format."""
     if path is not None and path.suffix not in PICTURES:
         raise ConfigError(f"{option}: {path.name} does not end in {' or '.join(PICTURES)}.")

@@ -11,21 +11,22 @@ from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import typer
 
 from harness.analysis.metrics import Metrics
 from harness.calls.budget import Budget
-from harness.cli.options import Limit, Overrides, outcomes
+from harness.cli.options import Limit, Overrides, parse_outcomes
 from harness.cli.verbs import next_steps, run_files
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, read_secret
 from harness.declarations import load_members
-from harness.engine.executor import Execution, Result, execute_all
+from harness.engine.executor import Execution, SessionResult, execute_all
 from harness.engine.infrastructure import set_copies_aside
 from harness.engine.job import Confirm, Job, ShowPlans
-from harness.engine.models import Resources, ignored_urls
+from harness.engine.models import Resources, ignored_url_warnings
 from harness.engine.preparation import prepare_all, prepare_data
 from harness.engine.progress import OTHER_ERRORS, Ending, Tally
 from harness.engine.run_files import read_runs
@@ -82,18 +83,22 @@ def run(
     changes = {"shard": shard} if shard else {}
     base, runs = read_runs(file, model=model, overrides=option or [], further=changes, limit=limit)
     base = name or base
-    if shard and (part := next(iter(runs.values())).parsed_shard):
-        base = shard_base_name(base, part)
+    if shard and (parsed_shard := next(iter(runs.values())).parsed_shard):
+        base = shard_base_name(base, parsed_shard)
     if batch or detach:
         runs = {variant: run.with_batches(detach=detach) for variant, run in runs.items()}
-    names: list[str] = [*OUTCOMES[1:]]  # all but ok
+    retryable: list[str] = [*OUTCOMES[1:]]  # all but ok
     if retry:
         folders = [RunFolder(settings.runs_dir, run_name(base, variant)) for variant in runs]
-        names += sorted(_finish_reasons(folders).difference(OUTCOMES))
+        retryable += sorted(_finish_reasons(folders).difference(OUTCOMES))
     options = ExecutionOptions(
-        dry_run=dry_run, retried=outcomes(retry, names), yes=yes, rescore=rescore, fresh=fresh
+        dry_run=dry_run,
+        retried=parse_outcomes(retry, retryable),
+        yes=yes,
+        rescore=rescore,
+        fresh=fresh,
     )
-    carry_out(runs, base, repeated_command(), settings, options)
+    carry_out(runs, base, resume_command(), settings, options)
 
 
 def _finish_reasons(folders: Iterable[RunFolder]) -> set[str]:
@@ -107,7 +112,7 @@ def _finish_reasons(folders: Iterable[RunFolder]) -> set[str]:
     return reasons
 
 
-def repeated_command() -> str:
+def resume_command() -> str:
     """Return this process's command line without options for the first session only."""
     words = [word for word in sys.argv[1:] if word not in ("--fresh", "--rescore")]
     return shlex.join(["harness", *words])
@@ -130,52 +135,77 @@ def carry_out(
     command: str,
     settings: Settings,
     options: ExecutionOptions,
-    begin: Callable[[], None] = lambda: None,
+    on_start: Callable[[], None] = lambda: None,
 ) -> None:
-    """Check and execute the runs or, in a dry run, show their plans."""
-    missing: list[str] = []
+    """Check and execute runs or, in a dry run, show their plans.
+
+    Args:
+        runs: The runs by variant.
+        base: The base of their names.
+        command: The command that resumes them.
+        settings: The settings.
+        options: How to execute them.
+        on_start: Called once the runs are checked and confirmed.
+
+    Raises:
+        typer.Exit: At the end, with the exit code.
+    """
+    missing_secrets: list[str] = []
     folders = [RunFolder(settings.runs_dir, run_name(base, variant)) for variant in runs]
-    finished = not options.fresh and all(folder.count_unfinished() == 0 for folder in folders)
-    lookup = _collecting(missing) if options.dry_run or finished else read_secret
+    are_finished = not options.fresh and all(folder.count_unfinished() == 0 for folder in folders)
+    lookup = read_secret
+    if options.dry_run or are_finished:
+        lookup = partial(_find_secret, missing_secrets)
     with Resources(settings, lookup) as resources:
-        prepared = partial(
+        prepare_runs = partial(
             prepare_all, runs, resources=resources, retried=options.retried, extends=options.table
         )
         root = settings.runs_dir
         if options.dry_run:
-            show_plans: ShowPlans = Kind("run_steps").load("dry_run")
-            by_variant: dict[str, Job] = {}
-            if not options.fresh:
-                try:
-                    by_variant = prepared(base, rescore=options.rescore)
-                except RunConflict as conflict:
-                    say(f"{conflict} This is the plan of a new run.", "yellow")
-            by_variant = by_variant or prepared(unused_base(root, base, ["", *runs]))
-            jobs = list(by_variant.values())
-            _say_warnings(jobs)
-            show_plans(jobs, missing, base)
+            _show_plans(prepare_runs, runs, base, options, root, missing_secrets)
             return
         with move_runs_aside(root, base, runs) if options.fresh else nullcontext("") as earlier:
             if options.fresh:
                 set_copies_aside(settings, base, runs)
             prepare_data(runs, base, resources)
-            jobs = list(prepared(base, rescore=options.rescore).values())
-            if missing and any(job.has_calls_left() for job in jobs):
-                read_secret(missing[0])
-            _say_warnings(jobs)
+            jobs = list(prepare_runs(base, rescore=options.rescore).values())
+            if missing_secrets and any(job.has_calls_left() for job in jobs):
+                read_secret(missing_secrets[0])
+            _print_warnings(jobs)
             confirm: Confirm
             for confirm in load_members("run_steps", "confirm"):
                 confirm(jobs, settings, options.yes)
-            begin()
+            on_start()
         if earlier:
             say(f"The earlier run is kept as {earlier}.")
-        raise typer.Exit(_run_all(jobs, base, command, options.table))
+        raise typer.Exit(_run_all(jobs, base, command, table=options.table))
 
 
-def _say_warnings(jobs: Iterable[Job]) -> None:
+def _show_plans(
+    prepare_runs: Callable[..., dict[str, Job]],
+    runs: Mapping[str, RunFile],
+    base: str,
+    options: ExecutionOptions,
+    root: Path,
+    missing_secrets: list[str],
+) -> None:
+    """Show the plans of runs, as new ones if the existing ones cannot continue."""
+    show_plans: ShowPlans = Kind("run_steps").load("dry_run")
+    by_variant: dict[str, Job] = {}
+    if not options.fresh:
+        try:
+            by_variant = prepare_runs(base, rescore=options.rescore)
+        except RunConflict as conflict:
+            say(f"{conflict} This is the plan of a new run.", "yellow")
+    by_variant = by_variant or prepare_runs(unused_base(root, base, ["", *runs]))
+    jobs = list(by_variant.values())
+    _print_warnings(jobs)
+    show_plans(jobs, missing_secrets, base)
+
+
+def _print_warnings(jobs: Sequence[Job]) -> None:
     """Warn about ignored base URLs, repeated samples, and unsuitable prompts and checks."""
-    jobs = list(jobs)
-    warnings = [warning for job in jobs for warning in ignored_urls(job.models)]
+    warnings = [warning for job in jobs for warning in ignored_url_warnings(job.models)]
     for warning in dict.fromkeys(warnings):
         say(warning, "yellow")
     greedy = [job for job in jobs if job.repeats_samples]
@@ -188,16 +218,23 @@ def _say_warnings(jobs: Iterable[Job]) -> None:
             "is no measure of asking again. Set decoding.temperature above 0.",
             "yellow",
         )
-    faults = [fault for job in jobs for fault in job.task.prompt_errors()]
-    for fault in dict.fromkeys(faults):
-        say(f"Check the task: {fault}", "yellow")
+    prompt_errors = [error for job in jobs for error in job.task.prompt_errors()]
+    for error in dict.fromkeys(prompt_errors):
+        say(f"Check the task: {error}", "yellow")
 
 
 DETACHED = 4  # exit code of a run that has left while its batches are at work
 
 
-def _run_all(jobs: Sequence[Job], base: str, command: str, table: bool) -> int:
-    """Execute the jobs, which ``command`` resumes, and return the exit code."""
+def _run_all(jobs: Sequence[Job], base: str, command: str, *, table: bool) -> int:
+    """Execute runs, show their results, and return the exit code.
+
+    Args:
+        jobs: The runs.
+        base: The base of their names.
+        command: The command that resumes them.
+        table: Whether to show the results in one table of models and benchmarks.
+    """
     results: dict[str, Metrics] = {}
     failed: list[str] = []
     code = 0
@@ -211,7 +248,7 @@ def _run_all(jobs: Sequence[Job], base: str, command: str, table: bool) -> int:
                 code = max(code, 1)
             else:
                 results[execution.job.variant.name] = execution.result.metrics
-                code = max(code, _say_ended(execution, execution.result, command, display))
+                code = max(code, _print_ending(execution, execution.result, command, display))
         not_run = [job.folder.name for job in jobs[len(results) + len(failed) :]]
         if display.interrupted and code <= 1 and not_run:
             say(f"Interrupted. To continue: {command}")
@@ -221,68 +258,45 @@ def _run_all(jobs: Sequence[Job], base: str, command: str, table: bool) -> int:
 
     try:
         with Display({job.folder.name: job.variant.name for job in jobs}) as display:
-            attended(work(display), display, command)
+            run_with_display(work(display), display, command)
     finally:  # printed below the display
         has_attempts = any(metrics.n_attempts for metrics in results.values())
         if results and (code != DETACHED or has_attempts):
-            done = len(results) == len(jobs) and code not in (INTERRUPTED, DETACHED)
-            _show(jobs, results, base, done=done, table=table)
+            is_complete = len(results) == len(jobs) and code not in (INTERRUPTED, DETACHED)
+            _show_results(jobs, results, base, is_complete=is_complete, table=table)
     if failed:
-        n = f"{len(failed):,} of {len(jobs):,} runs failed"
-        say(f"{n}: {', '.join(failed)}. To continue only the unfinished runs: {command}")
+        count = f"{len(failed):,} of {len(jobs):,} runs failed"
+        say(f"{count}: {', '.join(failed)}. To continue only the unfinished runs: {command}")
     return code
 
 
-def _say_ended(execution: Execution, result: Result, command: str, display: Display) -> int:
+def _print_ending(
+    execution: Execution, result: SessionResult, command: str, display: Display
+) -> int:
     """Print what a user should know about a run's end, and return its exit code."""
     job = execution.job
     name = job.folder.name
     tally = result.tally
     metrics = result.metrics
-    _say_saved(job)
+    _print_cache_savings(job)
     for caution in metrics.cautions:
-        explained = caution == metrics.unanswerable and job.run.task.name == "jsonl"
-        hint = " A row's target or gold is one (harness docs jsonl)." * explained
+        has_missing_target = caution == metrics.unanswerable and job.run.task.name == "jsonl"
+        hint = " A row's target or gold is one (harness docs jsonl)." * has_missing_target
         say(f"{name}: {caution}{hint}")
-    if execution.detached and not display.interrupted:
-        waiting = "1 sample waits" if tally.left == 1 else f"{tally.left:,} samples wait"
-        say(f"{name}: {waiting} for batches, which may take a day.")
+    if execution.is_detached and not display.interrupted:
+        verb = "1 sample waits" if tally.unfinished == 1 else f"{tally.unfinished:,} samples wait"
+        say(f"{name}: {verb} for batches, which may take a day.")
         say(f"To see if they have ended, and to continue: {command}")
         return DETACHED
-    if code := early_end(result.ended, tally.budget, "budget.usd", command):
+    if code := print_early_end(result.ending, tally.budget, "budget.usd", command):
         return code
-    attempts = metrics.n_attempts
-    n_unparseable = metrics.outcomes["unparseable"]
-    if 0 < attempts <= MANY * n_unparseable:
-        problem = f"{n_unparseable:,} of {attempts:,} answers could not be parsed"
-        if n_unparseable == attempts:
-            problem = "No answer could be parsed"
-        reading = next_steps(f" To read them: harness show {name} --failed")
-        say(f"{name}: {problem}.{reading}", "yellow")
-        settings = str((job.run.task.options, next(iter(job.instances)).data))
-        if "json_schema" in settings:
-            # Not needed before the last call.
-            from harness.analysis.failures import fence_hint
-            from harness.store.index import AttemptIndex
-
-            if hint := fence_hint(AttemptIndex(job.folder.attempts), settings):
-                say(hint)
-    n_truncated = metrics.outcomes["truncated"]
-    if 0 < attempts <= MANY * n_truncated:
-        share = f"{n_truncated:,} of {attempts:,} answers"
-        say(f"{name}: {share} reached the token limit: see decoding.max_tokens.", "yellow")
-    say_verdictless(name, tally, "and run again with --fresh.")
-    if crashes := metrics.outcomes.get("crashed", 0):
-        say(
-            f"{name}: {crashes:,} of {attempts:,} attempts crashed: they count as failed.", "yellow"
-        )
-        _say_errors(tally, "crashed")
-        retry = command if "--retry" in command else f"{command} --retry crashed"
-        reading = next_steps(f"To read them: harness show {name} --failed. ")
-        say(f"{reading}To try them again: {retry}")
-    if failed := metrics.outcomes["error"]:
-        say(f"{name}: {count_of(failed, 'attempt')} failed:")
-        _say_errors(tally, "error")
+    _print_unread_answers(job, metrics)
+    print_verdictless(name, tally, "and run again with --fresh.")
+    _print_crashes(name, metrics, tally, command)
+    n_failed = metrics.outcomes["error"]
+    if n_failed:
+        say(f"{name}: {count_of(n_failed, 'attempt')} failed:")
+        _print_errors(tally, "error")
         say(f"To retry them: {command}")
     elif tally.failed_judgements:  # the run's notice reported them
         say(f"To retry the failed judgements: {command}")
@@ -292,51 +306,102 @@ def _say_ended(execution: Execution, result: Result, command: str, display: Disp
             f"{name}: nothing was asked, because all answers of your application are recorded. If "
             f"it, or a file that it reads, has changed, {change}ask again: {command} --fresh"
         )
-    lost = job.folder.progress()[0] and not metrics.complete  # the metrics' warning reported it
-    return int(bool(failed or tally.failed_judgements) or lost or _mostly_undecided(job, metrics))
+    if n_failed or tally.failed_judgements:
+        return 1
+    if job.folder.progress()[0] and not metrics.complete:  # the metrics' warning reported it
+        return 1
+    if _is_mostly_undecided(job, metrics):
+        _print_undecided(name, metrics)
+        return 1
+    return 0
 
 
-def _mostly_undecided(job: Job, metrics: Metrics) -> bool:
-    """Return, with a message, whether deciding judges gave no verdict on half of the samples."""
-    missing = metrics.overall.missing
-    if not missing or 2 * missing < metrics.n_samples:
+def _print_unread_answers(job: Job, metrics: Metrics) -> None:
+    """Warn if many answers could not be parsed, or were truncated."""
+    name = job.folder.name
+    n_attempts = metrics.n_attempts
+    n_unparseable = metrics.outcomes["unparseable"]
+    if 0 < n_attempts <= WARN_FROM_ONE_IN * n_unparseable:
+        problem = f"{n_unparseable:,} of {n_attempts:,} answers could not be parsed"
+        if n_unparseable == n_attempts:
+            problem = "No answer could be parsed"
+        reading = next_steps(f" To read them: harness show {name} --failed")
+        say(f"{name}: {problem}.{reading}", "yellow")
+        task_settings = str((job.run.task.options, next(iter(job.instances)).data))
+        if "json_schema" in task_settings:
+            # Not needed before the last call.
+            from harness.analysis.failures import fence_hint
+            from harness.store.index import AttemptIndex
+
+            if hint := fence_hint(AttemptIndex(job.folder.attempts), task_settings):
+                say(hint)
+    n_truncated = metrics.outcomes["truncated"]
+    if 0 < n_attempts <= WARN_FROM_ONE_IN * n_truncated:
+        share = f"{n_truncated:,} of {n_attempts:,} answers"
+        say(f"{name}: {share} reached the token limit: see decoding.max_tokens.", "yellow")
+
+
+def _print_crashes(name: str, metrics: Metrics, tally: Tally, command: str) -> None:
+    n_crashed = metrics.outcomes.get("crashed", 0)
+    if not n_crashed:
+        return
+    share = f"{n_crashed:,} of {metrics.n_attempts:,} attempts"
+    say(f"{name}: {share} crashed: they count as failed.", "yellow")
+    _print_errors(tally, "crashed")
+    retry = command if "--retry" in command else f"{command} --retry crashed"
+    reading = next_steps(f"To read them: harness show {name} --failed. ")
+    say(f"{reading}To try them again: {retry}")
+
+
+def _is_mostly_undecided(job: Job, metrics: Metrics) -> bool:
+    """Return whether deciding judges gave no verdict on half of the samples."""
+    n_missing = metrics.overall.missing
+    if not n_missing or 2 * n_missing < metrics.n_samples:
         return False
-    if not read_register(job.folder.path).deciding:
-        return False
-    counts = f"{missing:,} of {metrics.n_samples:,} samples have no verdict"
-    covered = ": the pass rate covers only the others" if metrics.overall.n else ""
-    say(f"{job.folder.name}: {counts}{covered}.", "yellow")
-    return True
+    return bool(read_register(job.folder.path).deciding)
 
 
-def _say_errors(tally: Tally, outcome: Outcome) -> None:
+def _print_undecided(name: str, metrics: Metrics) -> None:
+    counts = f"{metrics.overall.missing:,} of {metrics.n_samples:,} samples have no verdict"
+    coverage = ": the pass rate covers only the others" if metrics.overall.n else ""
+    say(f"{name}: {counts}{coverage}.", "yellow")
+
+
+def _print_errors(tally: Tally, outcome: Outcome) -> None:
     """Print the session's most frequent errors of attempts with an outcome."""
     counts = Counter({error: n for (kind, error), n in tally.errors.items() if kind == outcome})
-    kinds = [kind for kind in counts.most_common() if kind[0] != OTHER_ERRORS][:5]
-    for error, count in kinds:
-        say(f"  {count:,} x {error}")
-    if more := counts.total() - sum(count for _, count in kinds):
-        say(f"  and {more:,} with other errors")
+    top_errors = [(error, n) for error, n in counts.most_common() if error != OTHER_ERRORS][:5]
+    for error, n in top_errors:
+        say(f"  {n:,} x {error}")
+    if n_others := counts.total() - sum(n for _, n in top_errors):
+        say(f"  and {n_others:,} with other errors")
 
 
-def _say_saved(job: Job) -> None:
+def _print_cache_savings(job: Job) -> None:
     """Print how much the prompt caches of the run's models saved."""
     for model in {id(model): model for model in job.models}.values():
         usage = model.prefixes.usage
         if not (usage.cached_input_tokens or usage.cache_write_tokens):
             continue
-        saved = model.prefixes.saved_usd
-        money = ""
+        saved_usd = model.prefixes.saved_usd
+        savings = ""
         if model.price:
-            money = f" cost {usd(-saved)} more" if saved < 0 else f" saved {usd(saved)}"
+            savings = f" saved {usd(saved_usd)}"
+            if saved_usd < 0:
+                savings = f" cost {usd(-saved_usd)} more"
         say(
-            f"{job.folder.name}: The prompt cache of {model.section.name}{money}: "
+            f"{job.folder.name}: The prompt cache of {model.section.name}{savings}: "
             f"{usage.cached_input_tokens:,} tokens read, {usage.cache_write_tokens:,} written."
         )
 
 
-def _show(
-    jobs: Sequence[Job], results: Mapping[str, Metrics], base: str, *, done: bool, table: bool
+def _show_results(
+    jobs: Sequence[Job],
+    results: Mapping[str, Metrics],
+    base: str,
+    *,
+    is_complete: bool,
+    table: bool,
 ) -> None:
     # Not needed before the first call.
     from harness.report.run_tables import run_summary
@@ -351,19 +416,19 @@ def _show(
     as_suite = table or len({job.run.task.label for job in jobs}) > 1
     if as_suite:
         folders = [job.folder for job in jobs if job.variant.name in results]
-        show(suite_document(folders, brief=not done))
+        show(suite_document(folders, brief=not is_complete))
     else:
         show(runs_table(results))
     in_full = f"one in full: harness show {first.folder.name}"
     say(next_steps(f"Results in {first.settings.runs_dir}", in_full))
-    if done and as_suite:
+    if is_complete and as_suite:
         table_command = f"The table again: harness table {base} --intervals"
-        _say_steps(table_command, f"every pair tested: harness matrix {base}")
-    elif done and not as_suite:
-        _compare([job.folder for job in jobs], results.values(), base)
+        _print_next_steps(table_command, f"every pair tested: harness matrix {base}")
+    elif is_complete:
+        _show_comparison([job.folder for job in jobs], results.values(), base)
 
 
-def _compare(folders: Sequence[RunFolder], results: Iterable[Metrics], base: str) -> None:
+def _show_comparison(folders: Sequence[RunFolder], results: Iterable[Metrics], base: str) -> None:
     from harness.report.runs import variants_document  # not needed before the first call
 
     try:
@@ -375,43 +440,45 @@ def _compare(folders: Sequence[RunFolder], results: Iterable[Metrics], base: str
             output.print()
             show(document)
             details = f"For details: harness compare {base}"
-            _say_steps(details, f"for a page to share: harness report {base}")
-    grouped = set.intersection(*({*metrics.groups} for metrics in results))
-    by_group = [f"by group: harness ablation {base}"] if grouped else []
-    _say_steps(f"The answers: harness show {base} --side-by-side", *by_group)
+            _print_next_steps(details, f"for a page to share: harness report {base}")
+    common_groups = set.intersection(*({*metrics.groups} for metrics in results))
+    by_group = [f"by group: harness ablation {base}"] if common_groups else []
+    _print_next_steps(f"The answers: harness show {base} --side-by-side", *by_group)
 
 
-def _say_steps(*hints: str) -> None:
+def _print_next_steps(*hints: str) -> None:
     if steps := next_steps(*hints):
         say(steps)
 
 
-def _collecting(missing: list[str]) -> Callable[[str], str]:
-    """Return a function that returns a secret, or adds its variable to ``missing``."""
-
-    def lookup(variable: str) -> str:
-        try:
-            return read_secret(variable)
-        except SecretMissing:
-            missing.append(variable)
-            return ""
-
-    return lookup
+def _find_secret(missing: list[str], variable: str) -> str:
+    """Return a secret. If it is not set, return "", and add its variable to ``missing``."""
+    try:
+        return read_secret(variable)
+    except SecretMissing:
+        missing.append(variable)
+        return ""
 
 
 T = TypeVar("T")
 
 BUDGET_SPENT = 3  # exit code
 INTERRUPTED = 130  # exit code after Ctrl-C
-MANY = 10  # a judge gets a warning if one in this many judgements has no verdict
-REASONING = "for a reasoning model, such as 2000, and votes: 5 in yes_no"
+WARN_FROM_ONE_IN = 10  # there is a warning if one in this many answers or judgements has a problem
+REASONING_ADVICE = "for a reasoning model, such as 2000, and votes: 5 in yes_no"
 
 
-def attended(work: Coroutine[Any, Any, T], display: Display, command: str) -> T:
-    """Do a command's work, and return its result.
+def run_with_display(work: Coroutine[Any, Any, T], display: Display, command: str) -> T:
+    """Do a command's work in an event loop, and return its result.
 
-    ``command``, which resumes the work, is printed if the work is interrupted, or fails after a
-    run has begun. An interruption ends the program with the exit code 130.
+    Args:
+        work: The work.
+        display: Its progress display.
+        command: The command that resumes the work. It is printed if the work is interrupted, or
+            fails after a run has begun.
+
+    Raises:
+        typer.Exit: With the exit code 130, if the work is interrupted.
     """
     try:
         from uvloop import new_event_loop
@@ -429,18 +496,25 @@ def attended(work: Coroutine[Any, Any, T], display: Display, command: str) -> T:
         raise
 
 
-def early_end(ended: Ending, budget: Budget | None, key: str, command: str) -> int:
-    """If a session ended early, print why and that ``command`` resumes it. Return the exit code."""
+def print_early_end(ended: Ending, budget: Budget | None, key: str, command: str) -> int:
+    """If a session ended early, print why and how to continue. Return the exit code, or 0.
+
+    Args:
+        ended: How the session ended.
+        budget: Its budget, if it has one.
+        key: The key or option that sets the budget, for the message.
+        command: The command that resumes the session.
+    """
     if ended == "budget" and budget is not None:
-        calls = "calls without a recorded cost (failed, cut off, uncounted or of a deleted run)"
-        unsure = f", {format_exact_usd(budget.unsure_usd)} of it for {calls}"
+        uncosted = "calls without a recorded cost (failed, cut off, uncounted or of a deleted run)"
+        unsure = f", {format_exact_usd(budget.unsure_usd)} of it for {uncosted}"
         spent = (
             f"{format_exact_usd(budget.spent_usd)} is spent{unsure if budget.unsure_usd else ''}"
         )
         call = f"the next call, which may cost {format_exact_usd(budget.unmet_usd)}"
         say(f"The budget of {usd(budget.usd)} cannot pay for {call}: {spent}. Raise {key}.")
-        larger = re.sub(r"(budget\.usd=|--budget[ =])\S+", r"\1…", command)
-        say(f"Then, to continue: {larger}")
+        new_command = re.sub(r"(budget\.usd=|--budget[ =])\S+", r"\1…", command)
+        say(f"Then, to continue: {new_command}")
         return BUDGET_SPENT
     if ended == "interrupted":
         say(f"Interrupted. To continue: {command}")
@@ -448,22 +522,25 @@ def early_end(ended: Ending, budget: Budget | None, key: str, command: str) -> i
     return 0
 
 
-def say_verdictless(run: str, tally: Tally, remedy: str) -> None:
-    """Print which judges often give no verdict, and why. ``remedy`` ends the advice.
+def print_verdictless(run: str, tally: Tally, remedy: str) -> None:
+    """Print which judges often give no verdict, and which panels often pass on a split vote.
 
-    Panels that often pass on a split vote are printed as well.
+    Args:
+        run: The run's name.
+        tally: The counts of its judgements.
+        remedy: The end of the advice to set higher limits.
     """
     for panel, n in tally.split_passes.items():
         total = tally.judgements[panel]
-        if n and n * MANY >= total:
+        if n and n * WARN_FROM_ONE_IN >= total:
             share = f"{n:,} of {total:,} judgements pass what its judges are split on"
             say(f"{run}: panel {panel}: {share}. Set a higher passes_from to fail it.", "yellow")
     for (judge, outcome), n in tally.verdictless.items():
         total = tally.judgements[judge]
-        if n * MANY < total:
+        if n * WARN_FROM_ONE_IN < total:
             continue
         reason = tally.reasons[judge, outcome]
         share = f"{n:,} of {total:,} judgements are {outcome} and have no verdict"
         say(f"{run}: judge {judge}: {share}. {reason}".rstrip(), "yellow")
         if outcome == "empty" and reason:
-            say(f"Set the judge's max_tokens higher ({REASONING}), {remedy}")
+            say(f"Set the judge's max_tokens higher ({REASONING_ADVICE}), {remedy}")

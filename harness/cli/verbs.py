@@ -32,7 +32,7 @@ HEADINGS = (
 )
 """The headings of the help in their order. Further ones of plug-ins follow."""
 
-CORE: Mapping[str, Verb] = {
+CORE_VERBS: Mapping[str, Verb] = {
     "run": Verb(
         summary="Run a run file, or continue it where it was interrupted.",
         heading="Run",
@@ -63,12 +63,12 @@ CORE: Mapping[str, Verb] = {
 
 def all_verbs() -> Mapping[str, Verb]:
     """Return the verbs of the core and of all plug-ins, by name, in the order of the help."""
-    return _all_verbs(tuple(sys.path))
+    return _read_verbs(tuple(sys.path))
 
 
 @functools.cache
-def _all_verbs(path: tuple[str, ...]) -> Mapping[str, Verb]:
-    verbs = dict(CORE)
+def _read_verbs(path: tuple[str, ...]) -> Mapping[str, Verb]:
+    verbs = dict(CORE_VERBS)
     # Another package's verb never replaces a built-in one, whichever is found first.
     for declaration in sorted(declarations(), key=lambda entry: entry.package != DISTRIBUTION):
         for name, verb in declaration.plugin.verbs.items():
@@ -78,12 +78,12 @@ def _all_verbs(path: tuple[str, ...]) -> Mapping[str, Verb]:
 
 
 def find_verb(name: str) -> Verb | None:
-    """Return a verb by its name, or None. Declarations are read only for a verb of a plug-in."""
-    return CORE.get(name) or all_verbs().get(name)
+    """Return a verb by its name, or None. Plug-ins are read only if it is none of the core's."""
+    return CORE_VERBS.get(name) or all_verbs().get(name)
 
 
 def next_steps(*hints: str) -> str:
-    """Join, with semicolons, the hints whose commands (``harness VERB …``) are all installed."""
+    """Join hints with semicolons, omitting those with commands that are not installed."""
     usable = []
     for hint in hints:
         if all(find_verb(name) is not None for name in re.findall(r"\bharness (\w+)", hint)):
@@ -92,7 +92,7 @@ def next_steps(*hints: str) -> str:
 
 
 def load_verb(name: str, verb: Verb) -> Any:
-    """Import a verb, and return its `VerbGroup`, or its function prepared by `documented`.
+    """Import a verb, and return its `VerbGroup`, or its function after `prepare_verb`.
 
     Args:
         name: The verb's name, or a subverb's, for messages.
@@ -103,8 +103,8 @@ def load_verb(name: str, verb: Verb) -> Any:
             without an annotation.
     """
     try:
-        function = placed(verb.place)
-        return function if isinstance(function, typer.Typer) else documented(function)
+        function = import_place(verb.place)
+        return function if isinstance(function, typer.Typer) else prepare_verb(function)
     except Exception as error:  # a third party's module may raise anything
         from harness.errors import ConfigError, HarnessError
 
@@ -121,13 +121,13 @@ def load_verb(name: str, verb: Verb) -> Any:
         raise ConfigError(problem, "Fix or uninstall that package.") from error
 
 
-def placed(place: str) -> Any:
-    """Return what is at a place of the form ``MODULE:NAME``."""
+def import_place(place: str) -> Any:
+    """Import an object from a place of the form ``MODULE:NAME``."""
     module, _, attribute = place.partition(":")
     return getattr(import_module(module), attribute)
 
 
-SETTINGS: dict[str, Any] = {
+TYPER_SETTINGS: dict[str, Any] = {
     "pretty_exceptions_enable": False,
     "rich_markup_mode": None,
     "context_settings": {"help_option_names": ["-h", "--help"]},
@@ -164,15 +164,18 @@ class CommandGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def documented(verb: Callable[..., None]) -> Callable[..., None]:
-    """Prepare a verb's function for Typer, and return it.
+def prepare_verb(verb: Callable[..., None]) -> Callable[..., None]:
+    """Annotate a verb's function for Typer, and return it.
 
     The help of its parameters is taken from ``Args:`` in its docstring. A parameter without a
     default becomes an argument, and a bool becomes a flag without ``--no-``.
+
+    Raises:
+        TypeError: If a parameter has no annotation.
     """
-    text, _, args = (inspect.getdoc(verb) or "").partition("\n\nArgs:\n")
-    described = re.findall(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", args, re.MULTILINE)
-    helps = {name: " ".join(description.split()) for name, description in described}
+    summary, _, args = (inspect.getdoc(verb) or "").partition("\n\nArgs:\n")
+    descriptions = re.findall(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", args, re.MULTILINE)
+    helps = {name: " ".join(description.split()) for name, description in descriptions}
     hints = typing.get_type_hints(verb, include_extras=True)
     for name, parameter in inspect.signature(verb).parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:
@@ -190,13 +193,13 @@ def documented(verb: Callable[..., None]) -> Callable[..., None]:
         declared.help = helps.get(name, declared.help)
         declared.metavar = declared.metavar or _metavar(name, kind)
         verb.__annotations__[name] = Annotated[kind, declared]
-    verb.__doc__ = text
+    verb.__doc__ = summary
     _replace_views(verb)
     return verb
 
 
 def _replace_views(verb: Callable[..., None]) -> None:
-    """Replace ``**views``, if a verb takes it, by a flag for each view that plug-ins bring."""
+    """Replace the parameter ``**views`` of a verb, if any, by a flag for each plug-in's view."""
     signature = inspect.signature(verb)
     *parameters, last = signature.parameters.values()
     if last.kind is not last.VAR_KEYWORD:
@@ -224,11 +227,11 @@ class VerbGroup(typer.Typer):
     def __init__(self, name: str) -> None:
         verb = find_verb(name)
         summary = verb.summary if verb is not None else ""
-        super().__init__(cls=CommandGroup, help=summary, no_args_is_help=True, **SETTINGS)
+        super().__init__(cls=CommandGroup, help=summary, no_args_is_help=True, **TYPER_SETTINGS)
 
     def verb(self, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-        """Return a decorator that adds a subcommand of this name, with help as in `documented`."""
-        return lambda verb: self.command(name)(documented(verb))
+        """Return a decorator that adds a subcommand of this name (see `prepare_verb`)."""
+        return lambda verb: self.command(name)(prepare_verb(verb))
 
 
 # Completion by the shell. It must respond at once, so slow imports are avoided.
@@ -237,17 +240,17 @@ class VerbGroup(typer.Typer):
 def run_names(incomplete: str) -> list[str]:
     """Return the names of runs that start with ``incomplete``."""
     configs = _runs_dir().glob("*/config.yaml")
-    return _starting(incomplete, (config.parent.name for config in configs))
+    return _matching(incomplete, (config.parent.name for config in configs))
 
 
 def run_files(incomplete: str) -> list[str]:
-    """Return YAML files that match ``incomplete``: here, in configs/ or in the folder it names."""
+    """Return YAML files that start with ``incomplete``: here, in configs/, or in its folder."""
     folders = {"", "configs/", incomplete[: incomplete.rfind("/") + 1]}
-    files = (f"{place}{path.name}" for place in folders for path in Path(place).glob("*.y*ml"))
-    return _starting(incomplete, files)
+    files = (f"{folder}{path.name}" for folder in folders for path in Path(folder).glob("*.y*ml"))
+    return _matching(incomplete, files)
 
 
-def _starting(incomplete: str, names: Iterable[str]) -> list[str]:
+def _matching(incomplete: str, names: Iterable[str]) -> list[str]:
     with contextlib.suppress(OSError):  # a folder that cannot be read has no names
         return sorted(name for name in names if name.startswith(incomplete))
     return []

@@ -52,10 +52,11 @@ R = TypeVar("R")
 
 # Outcomes without an answer: a judge then gives no verdict, and a conversation ends.
 UNANSWERED: frozenset[Outcome] = frozenset(["refused", "empty"])
-FINAL: frozenset[Outcome] = frozenset(["crashed"])  # ends a sample, even if it may have rounds left
+# Outcomes that end a sample, even if it may have further rounds.
+FINAL_OUTCOMES: frozenset[Outcome] = frozenset(["crashed"])
 
 # The user's next turn after an answer that the task does not score, by outcome.
-FEEDBACK: Mapping[Outcome, str] = {
+DEFAULT_FEEDBACK: Mapping[Outcome, str] = {
     "truncated": "Your answer was cut off before its end. Please answer again, more briefly.",
     "refused": "You did not answer. Please answer the task.",
     "empty": "Your answer was empty. Please answer the task.",
@@ -72,13 +73,13 @@ class Assessment(NamedTuple):
     problem: str = ""  # why the reply could not be scored
 
     @property
-    def unscored(self) -> bool:
+    def is_unscored(self) -> bool:
         """Whether scoring was stopped because it took too long, so that there is no verdict."""
         return self.passed is None and bool(self.problem)
 
 
 def reply_outcome(reply: Reply) -> Literal["ok", "truncated", "refused", "empty"]:
-    """Return a reply's outcome before any scoring: ok, truncated, refused or empty."""
+    """Return a reply's outcome before scoring."""
     if reply.finish_reason in REFUSALS or reply.finish_reason == CONSTRAINT_REFUSED:
         return "refused"
     if not reply.text.strip():
@@ -108,60 +109,71 @@ def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment
         task, Task.score_of_refused_constraint
     ):
         scores = task.score_of_refused_constraint(instance)
-        return Assessment(outcome, False, _recordable(scores, instance))
-    ungraded = outcome == "truncated" and task.on_truncated == "fail"
-    if ungraded or outcome in ("refused", "empty"):
-        return _unanswered(task, instance, outcome)
+        return Assessment(outcome, False, _normalize_task_scores(scores, instance))
+    is_ungraded = outcome == "truncated" and task.on_truncated == "fail"
+    if is_ungraded or outcome in ("refused", "empty"):
+        return _assess_missing_answer(task, instance, outcome)
     try:
         scores = task.score(instance, reply.text)
     except Unparseable as error:
-        unread = _unanswered(task, instance, "unparseable", str(error))
-        return unread._replace(scores={**unread.scores, **_recordable(error.scores, instance)})
-    scores = _recordable(scores, instance)
+        assessment = _assess_missing_answer(task, instance, "unparseable", str(error))
+        scores = {**assessment.scores, **_normalize_task_scores(error.scores, instance)}
+        return assessment._replace(scores=scores)
+    scores = _normalize_task_scores(scores, instance)
     return Assessment(outcome, verdict(scores), scores)
 
 
-def crashed(task: Task[Any], instance: Instance[Any], problem: str) -> Assessment:
-    """Return the assessment of a call in which the system under test crashed."""
-    return _unanswered(task, instance, "crashed", problem)
+def assess_crash(task: Task[Any], instance: Instance[Any], problem: str) -> Assessment:
+    """Assess a call in which the system under test crashed, with ``problem`` as its error."""
+    return _assess_missing_answer(task, instance, "crashed", problem)
 
 
-def _unanswered(
+def _assess_missing_answer(
     task: Task[Any], instance: Instance[Any], outcome: Outcome, problem: str = ""
 ) -> Assessment:
-    scores = _recordable(task.score_of_no_answer(instance), instance)
+    scores = _normalize_task_scores(task.score_of_no_answer(instance), instance)
     return Assessment(outcome, False, scores, problem)
 
 
-def _recordable(scores: Mapping[str, Score], instance: Instance[Any]) -> Mapping[str, Score]:
+def _normalize_task_scores(
+    scores: Mapping[str, Score], instance: Instance[Any]
+) -> Mapping[str, Score]:
+    """Do as `normalize_scores`. An error also says how to score the recorded answers again."""
     try:
-        return recordable(scores, instance.id)
+        return normalize_scores(scores, instance.id)
     except ConfigError as error:
         raise ConfigError(error.message, f"{error.remedy} {rescore_remedy()}") from None
 
 
 def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, assessment: Assessment) -> str:
-    """Return the user's next message: the task's feedback, or why the reply was not graded."""
+    """Return the user's next message: the task's feedback, or why the reply was not graded.
+
+    Args:
+        task: The task.
+        instance: The instance of the answered turn.
+        reply: The reply.
+        assessment: Its assessment.
+    """
     outcome = assessment.outcome
     if outcome == "ok" or (outcome == "truncated" and task.on_truncated == "grade"):
         return task.feedback(instance, reply.text, assessment.scores)
-    return assessment.problem or FEEDBACK[outcome]
+    return assessment.problem or DEFAULT_FEEDBACK[outcome]
 
 
-def worded(run: RunFile, message: str, *, passed: bool | None) -> str:
-    """Return feedback as the template ``rounds.feedback`` words it, unless the answer passed."""
-    text = run.rounds.feedback
-    if text is None or passed is True:
+def apply_feedback_template(run: RunFile, message: str, *, passed: bool | None) -> str:
+    """Insert feedback into the run's template ``rounds.feedback``, unless the answer passed."""
+    template = run.rounds.feedback
+    if template is None or passed is True:
         return message
-    return feedback_template(text).render({"feedback": message})
+    return feedback_template(template).render({"feedback": message})
 
 
 @lru_cache(maxsize=16)
 def feedback_template(text: str) -> Template:
-    """Return the template of feedback on an answer that did not pass.
+    """Parse the template of feedback on an answer that did not pass.
 
     Raises:
-        ConfigError: If it is not valid, or uses another field than ``feedback``.
+        ConfigError: If it is not valid, or uses a field other than ``feedback``.
     """
     template = Template(text, "rounds.feedback")
     template.check_fields(["feedback"])
@@ -170,30 +182,32 @@ def feedback_template(text: str) -> Template:
 
 
 ScoreWarnings: TypeAlias = Counter[tuple[str, str]]
-"""Numbers of answers by the name of a score and a warning about its value."""
+"""The number of answers, by the name of a score and a warning about its value."""
 
 
-def warnings_of(scores: Mapping[str, Score]) -> Iterator[tuple[str, str]]:
+def score_warnings(scores: Mapping[str, Score]) -> Iterator[tuple[str, str]]:
     """Yield the name and the warning of each score whose value is missing or may be wrong."""
     for name, score in scores.items():
         if isinstance(warning := score.details.get(WARNING), str):
-            verdict = "may be wrong" if score.value is not None else "is missing"
-            yield name, f"{verdict}: {warning}"
+            consequence = "may be wrong" if score.value is not None else "is missing"
+            yield name, f"{consequence}: {warning}"
 
 
 def warning_lines(warnings: ScoreWarnings) -> Iterator[tuple[str, str]]:
-    """Yield the name of each score with warnings, and a text with the number of answers."""
+    """Yield the name of each score with warnings, and a message with the number of answers."""
     for (name, warning), n in warnings.items():
         yield name, f"on {count_of(n, 'answer')}, the score {warning}"
 
 
+# In a provider's error message: parameters and kinds of decoding constraints.
 _CONSTRAINT = re.compile(
     r"schema|response_format|output_config|structured|guided|grammar|regex|choices", re.IGNORECASE
 )
+# In a provider's error message: the prompt is too long.
 _TOO_LONG = re.compile(r"context (?:length|window)|(?:prompt|input) is too long", re.IGNORECASE)
 
 
-def refuses_constraint(error: CallError, request: Request) -> bool:
+def is_constraint_refusal(error: CallError, request: Request) -> bool:
     """Return whether a provider rejects a request because of its decoding constraint.
 
     The request must have one, and the error's message must mention constraints but not the prompt's
@@ -213,12 +227,12 @@ class AnswerVerdict(NamedTuple):
     passed: bool | None  # by the rules and the deciding judges; None: no verdict
     judgements: Sequence[Judgement] = ()
     pending: bool = False  # a deciding judge has not judged the attempt yet, or its call failed
-    new: Sequence[Judgement] = ()  # those of the judgements that are not recorded yet
+    new: Sequence[Judgement] = ()  # the judgements that are not recorded yet
 
 
-# The limits of scores: what every command can read back from a run's files.
-# All scores pass `recordable` before they are used or written, whether they come from a task, a
-# checker, a user's own check, a judge or a panel.
+# The limits of scores: what every command can read back from a run's files. All scores are
+# normalized before they are used or written, whether they come from a task, a checker, a user's own
+# check, a judge or a panel.
 
 MAX_DEPTH = 100
 """Maximum levels of details. Decoders fail at about 1,000, less the depth of their callers."""
@@ -231,35 +245,39 @@ _REASONS = "A reason is a string."
 _DETAILS = f"Details are a mapping of JSON values, at most {MAX_DEPTH} levels deep."
 
 
-def recordable(scores: Mapping[str, Score], instance: str) -> Mapping[str, Score]:
-    """Return scores in the form in which they are recorded: NumPy's values become Python's.
+def normalize_scores(scores: Mapping[str, Score], instance: str) -> Mapping[str, Score]:
+    """Return scores in the form in which they are recorded, with NumPy's values as Python's.
 
     Args:
         scores: The scores of an answer, by name.
         instance: The id of the answer's instance, for the error message.
 
     Raises:
-        ConfigError: If a score could not be written, or not be read back. The message names the
+        ConfigError: If a score could not be written, or not read back. The message names the
             score, its value and the limit.
     """
     where = f"of instance {instance!r:.60}"
     if not isinstance(scores, (dict, Mapping)):  # a dict is recognised at once
         raise ConfigError(f"The scores {where} are {_value_text(scores)}.", _SCORES)
-    checked = {}
+    normalized = {}
     for name, score in scores.items():
         if not (isinstance(name, str) and isinstance(score, Score)):
             problem = f"The score {_value_text(name)} {where} is {_value_text(score)}."
             raise ConfigError(problem, _SCORES)
         try:
-            checked[name] = _recordable_score(score)
+            normalized[name] = _normalize_score(score)
         except ConfigError as error:
             problem = f"The score {name!r:.60} {where} has {error.message}."
             raise ConfigError(problem, error.remedy) from None
-    return checked
+    return normalized
 
 
-def _recordable_score(score: Score) -> Score:
-    """Raise ConfigError with the faulty part and its limit if a score cannot be recorded."""
+def _normalize_score(score: Score) -> Score:
+    """Return a score as it is recorded, which is the same object if nothing changes.
+
+    Raises:
+        ConfigError: If it cannot be recorded. The message begins with the faulty field.
+    """
     value = without_arrays(score.value)
     if isinstance(value, int | float) and type(value) not in (bool, int, float):
         value = float(value)  # subclasses cannot be encoded
@@ -275,7 +293,7 @@ def _recordable_score(score: Score) -> Score:
     if not isinstance(details, (dict, Mapping)):
         raise ConfigError(f"the details {_value_text(details)}", _DETAILS)
     if details:
-        details = _recordable_details(details)
+        details = _normalize_details(details)
     share: bool | msgspec.UnsetType = msgspec.UNSET
     if isinstance(value, int | float) and not isinstance(value, bool):
         share = score.share is True
@@ -291,35 +309,35 @@ def _recordable_score(score: Score) -> Score:
     return replace(score, value=value, passed=passed, details=details, share=share)
 
 
-def _recordable_details(details: Mapping[str, Any]) -> Mapping[str, Any]:
+def _normalize_details(details: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
-        text, plain = _encoded(details)
-        decoded = msgspec.json.decode(text)
+        encoded, builtin_details = _encode_details(details)
+        decoded = msgspec.json.decode(encoded)
     except (TypeError, ValueError, OverflowError, *DECODE_ERRORS) as error:
         problem = f"details that cannot be recorded ({str(error)[:160]})"
         raise ConfigError(problem, _DETAILS) from None
-    brackets = text.count(b"[") + text.count(b"{")  # an upper bound on the depth
+    brackets = encoded.count(b"[") + encoded.count(b"{")  # an upper bound on the depth
     if brackets > MAX_DEPTH and nesting_depth(decoded) > MAX_DEPTH:
         raise ConfigError("details that are nested too deeply", _DETAILS)
-    return plain
+    return builtin_details
 
 
-def _encoded(details: Mapping[str, Any]) -> tuple[bytes, Mapping[str, Any]]:
-    """Return details as JSON, and without values of NumPy if they have any."""
+def _encode_details(details: Mapping[str, Any]) -> tuple[bytes, Mapping[str, Any]]:
+    """Return details as JSON, and the details with NumPy's values, if any, as Python's."""
     try:
         return encode(details), details
     except TypeError:
-        plain = msgspec.to_builtins(details, str_keys=True, enc_hook=_builtin)
-        return encode(plain), plain
+        builtin_details = msgspec.to_builtins(details, str_keys=True, enc_hook=_to_builtin)
+        return encode(builtin_details), builtin_details
 
 
-def _builtin(value: Any) -> Any:
+def _to_builtin(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
-    plain = without_arrays(value)
-    if plain is value:
+    builtin = without_arrays(value)
+    if builtin is value:
         raise TypeError(f"a value is of type {type(value).__name__}")
-    return plain
+    return builtin
 
 
 def _value_text(value: Any) -> str:
@@ -333,19 +351,26 @@ def _value_text(value: Any) -> str:
 # seconds if a model repeats itself up to its token limit (COLLIE: 4 s for 10,000 sentences).
 # Meanwhile the replies of other calls would time out and be paid for again.
 
-LONG = 10_000  # answers of at least this many characters are scored in the separate process
-MOST_CPU_S = 60  # limit for scoring one answer; an answer that takes longer has no verdict
+LONG_ANSWER_CHARS = 10_000  # the length from which answers are scored in the separate process
+MAX_SCORING_CPU_S = 60  # an answer whose scoring takes longer has no verdict
 
 
 class _TaskUnknown(Exception):
-    """The other process cannot build the task."""
+    """The separate process cannot build the task."""
 
 
-class LongAnswers:
-    """An assessor of answers by the task's rules. Thread-safe.
+class LongAnswerAssessor:
+    """Assesses answers by the task's rules, and long ones in a separate process. Thread-safe.
 
-    Long answers are assessed in a separate process, which builds the task from the run file. If
-    that fails, because only this process knows the task, they are assessed here.
+    The separate process builds the task from the run file. If that fails, because only this process
+    knows the task, long answers are assessed here, too.
+
+    Args:
+        task: The task.
+        run: The run file.
+        settings: The settings.
+        report: Receives a message about each answer without a verdict.
+        cpu_s: Maximum CPU time for one answer in seconds.
     """
 
     def __init__(
@@ -354,7 +379,7 @@ class LongAnswers:
         run: RunFile,
         settings: Settings,
         report: Report = lambda _: None,
-        cpu_s: float = MOST_CPU_S,
+        cpu_s: float = MAX_SCORING_CPU_S,
     ) -> None:
         self._task = task
         self._report = report
@@ -366,14 +391,14 @@ class LongAnswers:
         self._lock = Lock()
 
     def assess(self, instance: Instance[Any], reply: Reply) -> Assessment:
-        """Assess a reply. If that takes too long, the result has a ``problem`` and no verdict."""
+        """Assess a reply. If that takes too long, the assessment is unscored."""
         try:
             return self._run(assess, instance, reply)
         except TimeoutError:
-            limit = f"took more than {self._cpu_s:g} s of CPU time"
-        n = len(reply.text)
-        self._report(f"An answer has no verdict: scoring its {n:,} characters {limit}.")
-        problem = f"not scored: scoring {limit}"
+            overrun = f"took more than {self._cpu_s:g} s of CPU time"
+        n_chars = len(reply.text)
+        self._report(f"An answer has no verdict: scoring its {n_chars:,} characters {overrun}.")
+        problem = f"not scored: scoring {overrun}"
         # A score without a value keeps a judge from deciding alone.
         scores = {"scored": Score(None, None, problem)}
         return Assessment(reply_outcome(reply), None, scores, problem)
@@ -393,23 +418,23 @@ class LongAnswers:
     def _run(
         self, function: Callable[..., R], instance: Instance[Any], reply: Reply, *more: object
     ) -> R:
-        """Call a function with the task. For a long reply, try the other process first."""
-        question = b""
-        if len(reply.text) >= LONG:
+        """Call a function with the task. For a long reply, try the separate process first."""
+        work = b""
+        if len(reply.text) >= LONG_ANSWER_CHARS:
             with contextlib.suppress(pickle.PicklingError, TypeError, AttributeError):
                 self._pickled = self._pickled or pickle.dumps(self._setup)
-                work = self._pickled, self._cpu_s, function, (instance, reply, *more)
-                question = pickle.dumps((_with_task, work))
-        if question:
+                call = self._pickled, self._cpu_s, function, (instance, reply, *more)
+                work = pickle.dumps((_call_with_task, call))
+        if work:
             with self._lock, contextlib.suppress(_TaskUnknown):
                 if not self._is_unusable:
-                    result: R = self._answer(question)
+                    result: R = self._run_in_process(work)
                     return result
         return function(self._task, instance, reply, *more)
 
-    def _answer(self, question: bytes) -> Any:
+    def _run_in_process(self, work: bytes) -> Any:
         try:
-            return self._process.answer(question)
+            return self._process.answer(work)
         except ProcessEnded:
             self._process.kill()
             self._process = WorkerProcess()
@@ -419,10 +444,16 @@ class LongAnswers:
             raise
 
 
-def _with_task(work: tuple[bytes, float, Callable[..., R], tuple[Any, ...]]) -> R:
-    pickled, cpu_s, function, arguments = work
+def _call_with_task(call: tuple[bytes, float, Callable[..., R], tuple[Any, ...]]) -> R:
+    """Call a function with the task of a pickled run file, and further arguments.
+
+    Args:
+        call: The pickled run file and data folder, the maximum CPU time (s), the function, and its
+            further arguments.
+    """
+    pickled, cpu_s, function, arguments = call
     try:
-        task = _built(pickled)
+        task = _build_pickled_task(pickled)
     except Exception as error:
         raise _TaskUnknown(str(error)) from None
     signal.setitimer(signal.ITIMER_PROF, cpu_s)  # its signal ends the process
@@ -433,7 +464,6 @@ def _with_task(work: tuple[bytes, float, Callable[..., R], tuple[Any, ...]]) -> 
 
 
 @lru_cache(maxsize=1)
-def _built(pickled: bytes) -> Task[Any]:
-    """Return the task of a pickled run file and data folder."""
+def _build_pickled_task(pickled: bytes) -> Task[Any]:
     run, data_dir = pickle.loads(pickled)  # noqa: S301 (from the parent process)
     return build_task(run, Settings(data_dir=data_dir))

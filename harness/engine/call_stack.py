@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import cache, partial
+from typing import NamedTuple
 from uuid import uuid4
 
 from harness.calls.backend_layers import (
@@ -24,7 +25,7 @@ from harness.calls.rejections import RejectionLimit
 from harness.calls.reply_cache import Payment, ReplyCache
 from harness.calls.signals import Ask, Load
 from harness.config.prices import FREE, Price
-from harness.engine.infrastructure import LaterCalls, ModelCalls
+from harness.engine.infrastructure import DeferredCalls, ModelCalls
 from harness.engine.models import Model
 from harness.engine.reasoning import SeparatedCalls
 from harness.engine.session import BoundModel, Session
@@ -36,11 +37,20 @@ from harness.records import Reply, Request
 def bind(session: Session, model: Model) -> BoundModel:
     """Return a model with its call stack, which is built once per session."""
     if id(model) not in session.bound:
-        session.bound[id(model)] = BoundModel(model, call_stack(model, session))
+        session.bound[id(model)] = BoundModel(model, build_call_stack(model, session))
     return session.bound[id(model)]
 
 
-def call_stack(model: Model, session: Session) -> Calls:
+class _LowerLayers(NamedTuple):
+    """The layers of a call stack between its retries and the backend."""
+
+    top: Ask
+    limiter: ConcurrencyLimiter
+    claim: ClaimedCalls | None  # None: the replies are not cached
+    budgeted: BudgetedCalls | None  # None: the calls have no price or budget
+
+
+def build_call_stack(model: Model, session: Session) -> Calls:
     """Build the call stack between the workers and a model's backend.
 
     A request passes through these layers, from the top down: reasoning, cache, rejections, layers
@@ -50,80 +60,26 @@ def call_stack(model: Model, session: Session) -> Calls:
     time limit, code errors. Simulated and recorded models have no cache, claim or budget
     (`UncachedCalls`).
     """
-    limits = model.limits
-    stop = session.stop
     backend = model.backend
     price = model.price
-    source = model.section.name or model.section.backend
-    status = session.notices.reporter(source)
     key = model.key(session.run_id)
-    answered = session.answered if model.evaluated else ModelAnswers()
-    code = BackendCalls(backend, session.first, model.counts_crashes, answered)
-    hung = code.timeout_error if model.counts_crashes else timeout_error
-    layer: Ask = TimedCalls(code, limits.timeout_s, hung)
-    claim: ClaimedCalls | None = None
-    budgeted: BudgetedCalls | None = None
-    if backend.cacheable and session.replies is not None:
-        if session.budget is not None and price is not None and price != FREE:
-            layer = budgeted = _budgeted(layer, model, price, session, session.replies)
-        layer = claim = ClaimedCalls(layer, session.replies, key, stop.sleep)
-    layer = limiter = ConcurrencyLimiter(
-        layer,
-        stop,
-        ceiling=limits.concurrency,
-        rates=model.rates,
-        # Our own server queues what it cannot process yet, and refuses no call.
-        start=backend.preferred_concurrency or INITIAL_LIMIT,
-        capacity=_room(backend),
-        status=session.notices.reporter(f"{source}, limits"),
-    )
-    session.limiters.append(limiter)
-    session.notices.loads[model.where] = lambda: limiter.load
-    if overrides(backend, Backend.start):
-        layer = Startup(limiter, backend, stop, status)
-    waits = RetryWaits(
-        layer,
-        max_wait_s=limits.outage_s,
-        pause=stop.sleep,
-        status=session.notices.reporter(f"{source}, retries"),
-        on_long_wait=partial(session.notices.pauses.__setitem__, model.where),
-    )
-
-    async def control(request: Request) -> Reply:
-        try:
-            reply = await waits(request)
-            if budgeted is not None:
-                await budgeted.charge(budgeted.cost(request, reply))
-                budgeted.settle(request, reply)
-            return reply
-        finally:
-            if claim is not None:
-                claim.release(key(request))
-
-    layer = circuit = Circuit(
-        waits,
-        control,
-        max_tries=limits.attempts,
-        outage_s=limits.outage_s,
-        sleep=waits.sleep,
-        status=status,
-        find_earlier=cache(lambda: session.earlier.get(model.where, lambda: None)()),
-        on_probe=limiter.admit_only,
-        on_restored=limiter.admit_all,
-        is_program=not backend.endpoint,
-    )
+    answers = session.answered if model.evaluated else ModelAnswers()
+    lower = _build_lower_layers(model, session, key, answers)
+    claim = lower.claim
+    circuit = _build_circuit(model, session, key, lower)
+    layer: Ask = circuit
     if backend.prompt_caching:
-        saved = price.cache_savings if price is not None else lambda usage: 0.0
-        layer = PromptCaching(layer, model.prefixes, saved)
-    if limits.samples_per_call > 1 and model.later is None:
-        layer = JointDraws(layer, limits.samples_per_call)
+        savings = price.cache_savings if price is not None else lambda usage: 0.0
+        layer = PromptCaching(layer, model.prefixes, savings)
+    if model.limits.samples_per_call > 1 and model.deferral is None:
+        layer = JointDraws(layer, model.limits.samples_per_call)
     if claim is not None:
-        priced = session.budget if budgeted is not None else None
-        layer = _with_layers(model, session, layer, claim, limiter, priced)
-    live = control if model.later is None else None
-    rejections = RejectionLimit(layer, circuit.answered_request, live)
+        budget = session.budget if lower.budgeted is not None else None
+        layer = _add_plugin_layers(model, session, layer, claim, lower.limiter, budget)
+    control = circuit.control if model.deferral is None else None
+    rejections = RejectionLimit(layer, circuit.answered_request, control)
 
-    def learn(request: Request) -> None:
+    def remember_answered(request: Request) -> None:
         rejections.reset()
         circuit.remember_answered(request)
 
@@ -140,9 +96,9 @@ def call_stack(model: Model, session: Session) -> Calls:
             cost_of=model.cost,
             run_id=session.run_id,
             unused=session.unused,
-            budgeted=budgeted,
-            answers=answered,
-            on_cached=learn,
+            budgeted=lower.budgeted,
+            answers=answers,
+            on_cached=remember_answered,
             merged_key_functions=session.merged_keys(model),
         )
     return SeparatedCalls(
@@ -154,31 +110,107 @@ def call_stack(model: Model, session: Session) -> Calls:
     )
 
 
-def _budgeted(
+def _build_lower_layers(
+    model: Model, session: Session, key: Callable[..., str], answers: ModelAnswers
+) -> _LowerLayers:
+    limits = model.limits
+    stop = session.stop
+    backend = model.backend
+    price = model.price
+    source = _status_source(model)
+    backend_calls = BackendCalls(backend, session.first, model.counts_crashes, answers)
+    on_timeout = backend_calls.timeout_error if model.counts_crashes else timeout_error
+    layer: Ask = TimedCalls(backend_calls, limits.timeout_s, on_timeout)
+    claim: ClaimedCalls | None = None
+    budgeted: BudgetedCalls | None = None
+    if backend.cacheable and session.replies is not None:
+        if session.budget is not None and price is not None and price != FREE:
+            layer = budgeted = _budget_layer(layer, model, price, session, session.replies)
+        layer = claim = ClaimedCalls(layer, session.replies, key, stop.sleep)
+    layer = limiter = ConcurrencyLimiter(
+        layer,
+        stop,
+        ceiling=limits.concurrency,
+        rates=model.rates,
+        # Our own server queues what it cannot process yet, and refuses no call.
+        start=backend.preferred_concurrency or INITIAL_LIMIT,
+        capacity=_capacity(backend),
+        status=session.notices.reporter(f"{source}, limits"),
+    )
+    session.limiters.append(limiter)
+    session.notices.loads[model.where] = lambda: limiter.load
+    if overrides(backend, Backend.start):
+        layer = Startup(limiter, backend, stop, session.notices.reporter(source))
+    return _LowerLayers(layer, limiter, claim, budgeted)
+
+
+def _build_circuit(
+    model: Model, session: Session, key: Callable[..., str], lower: _LowerLayers
+) -> Circuit:
+    limits = model.limits
+    source = _status_source(model)
+    waits = RetryWaits(
+        lower.top,
+        max_wait_s=limits.outage_s,
+        pause=session.stop.sleep,
+        status=session.notices.reporter(f"{source}, retries"),
+        on_long_wait=partial(session.notices.pauses.__setitem__, model.where),
+    )
+
+    async def control(request: Request) -> Reply:
+        try:
+            reply = await waits(request)
+            if lower.budgeted is not None:
+                await lower.budgeted.charge(lower.budgeted.cost(request, reply))
+                lower.budgeted.settle(request, reply)
+            return reply
+        finally:
+            if lower.claim is not None:
+                lower.claim.release(key(request))
+
+    return Circuit(
+        waits,
+        control,
+        max_tries=limits.attempts,
+        outage_s=limits.outage_s,
+        sleep=waits.sleep,
+        status=session.notices.reporter(source),
+        find_earlier=cache(lambda: session.earlier.get(model.where, lambda: None)()),
+        on_probe=lower.limiter.admit_only,
+        on_restored=lower.limiter.admit_all,
+        is_program=not model.backend.endpoint,
+    )
+
+
+def _status_source(model: Model) -> str:
+    return model.section.name or model.section.backend
+
+
+def _budget_layer(
     ask: Ask, model: Model, price: Price, session: Session, replies: ReplyCache
 ) -> BudgetedCalls:
     """Return the layer that makes a model's calls under the session's budget."""
     assert session.budget is not None
-    # The provider may answer in the standard tier instead of the one asked for.
-    tier = price.tier(model.tier) or price
+    # The provider may answer in the standard tier instead of the requested one.
+    tier_price = price.tier(model.tier) or price
 
-    def most(read: int, written: int) -> float:
-        return max(price.max_cost(read, written), tier.max_cost(read, written))
+    def max_cost(read: int, written: int) -> float:
+        return max(price.max_cost(read, written), tier_price.max_cost(read, written))
 
     def charge(usd: float) -> asyncio.Future[None]:
         return replies.charge(uuid4().hex, Payment(session.account, usd))
 
-    return BudgetedCalls(ask, session.budget, max_cost=most, cost_of=model.cost, charge=charge)
+    return BudgetedCalls(ask, session.budget, max_cost=max_cost, cost_of=model.cost, charge=charge)
 
 
-def _room(backend: Backend) -> Callable[[], int] | None:
-    """Return the function that says how many calls may be in flight, if that changes."""
+def _capacity(backend: Backend) -> Callable[[], int] | None:
+    """Return a function that returns how many calls may be in flight, or None if it is constant."""
     if backend.capacity is None:
         return None
     return lambda: backend.capacity or 0
 
 
-def _with_layers(
+def _add_plugin_layers(
     model: Model,
     session: Session,
     ask: Ask,
@@ -186,7 +218,7 @@ def _with_layers(
     limiter: ConcurrencyLimiter,
     budget: Budget | None,
 ) -> Ask:
-    """Put the layers that plug-ins add above a model's call stack."""
+    """Add the layers of plug-ins above a model's call stack, and return the top one."""
     for layer in session.layers:
         calls = ModelCalls(
             section=model.section,
@@ -202,21 +234,21 @@ def _with_layers(
             busy=session.busy,
             leave=session.detach,
         )
-        if (later := layer.above(calls)) is not None:
-            ask = later
-            session.later.append(later)
-            session.notices.loads[model.where] = partial(_sum, limiter, later)
-            later.start()
+        if (deferring := layer.deferring_layer(calls)) is not None:
+            ask = deferring
+            session.deferred.append(deferring)
+            session.notices.loads[model.where] = partial(_total_load, limiter, deferring)
+            deferring.start()
     return ask
 
 
-def _sum(limiter: ConcurrencyLimiter, layer: LaterCalls) -> Load:
-    calls = limiter.load
-    later = layer.load
+def _total_load(limiter: ConcurrencyLimiter, layer: DeferredCalls) -> Load:
+    load = limiter.load
+    deferred = layer.load
     return Load(
-        calls.in_flight + later.in_flight,
-        calls.waiting + later.waiting,
-        calls.failed,
-        calls.rate_limited,
-        calls.limited_by or later.limited_by,
+        load.in_flight + deferred.in_flight,
+        load.waiting + deferred.waiting,
+        load.failed,
+        load.rate_limited,
+        load.limited_by or deferred.limited_by,
     )

@@ -19,24 +19,25 @@ import harness
 from harness.analysis.metrics import Metrics, to_json
 from harness.analysis.run_display import recorded_display
 from harness.calls.signals import Notices, Stop
+from harness.config.run_file import RunFile
 from harness.config.settings import mask_url_keys
 from harness.declarations import load_members
-from harness.engine.assessment import LongAnswers, warning_lines
+from harness.engine.assessment import LongAnswerAssessor, warning_lines
 from harness.engine.call_stack import bind
-from harness.engine.changes import check_changes, check_splitter
+from harness.engine.changes import check_changes, warn_of_splitter
+from harness.engine.inline_rows import copy_inline_rows
 from harness.engine.job import Job, Rescore, ScoredAgain
 from harness.engine.judges import Judges
 from harness.engine.models import worker_count
-from harness.engine.own_rows import with_own_rows
 from harness.engine.plan import CachedDraws, RunPlan, UnfinishedSample, Work
 from harness.engine.progress import Ending, Listener, Tally, Watch
-from harness.engine.reasoning import unseparated
+from harness.engine.reasoning import reasoning_warning
 from harness.engine.recorder import AttemptRecorder, Observers
 from harness.engine.samples import SampleRunner
 from harness.engine.session import (
     Session,
     open_session,
-    work_off,
+    process_all,
 )
 from harness.engine.turns import Rewriter, UserTurns
 from harness.errors import (
@@ -67,7 +68,6 @@ from harness.store.judgements import Register, write_register
 from harness.store.lost_lines import check_resumable, needs_rescoring, retried_outcomes
 from harness.store.manifest import Manifest
 from harness.store.run_folder import JUDGES, rehashed_inputs
-from harness.store.runs import base_name
 from harness.store.unrecorded import UNRECORDED_KEY
 from harness.wording import count_of
 
@@ -76,116 +76,109 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class SessionResult:
     """How a run's session ended, its progress counters, and the whole run's metrics."""
 
     metrics: Metrics
-    ended: Ending
+    ending: Ending
     tally: Tally
 
 
-async def execute(job: Job, listener: Listener | None = None) -> Result:
-    """Do a run's unfinished work, and return how it ended.
+async def execute(job: Job, listener: Listener | None = None) -> SessionResult:
+    """Finish a run's unfinished samples, and write its metrics.
 
     The metrics are written even if the run fails or is interrupted. A new run that is refused
     before its first call leaves nothing behind.
+
+    Args:
+        job: The run.
+        listener: Watches the session, and may stop it.
     """
-    new = not job.folder.exists()
+    is_new = not job.folder.exists()
     try:
         async with contextlib.AsyncExitStack() as stack:
-            session = await stack.enter_async_context(
-                open_session(
-                    job.models,
-                    job.settings,
-                    folder=job.folder,
-                    usd=job.run.budget_usd,
-                    shared=job.run.budget.shared,
-                    base=base_name(job.folder, job.variant.name),
-                    listed=job.variant.runs,
-                    part=job.run.parsed_shard,
-                )
+            opening = open_session(
+                job.models, job.settings, folder=job.folder, budget=job.budget_terms
             )
+            session = await stack.enter_async_context(opening)
             if job.copies:
                 report = session.notices.reporter("object store")
-                uploaded = job.copies.uploaded(job.folder, session.replies, report)
-                await stack.enter_async_context(uploaded)
-            with rare_collections():
-                return await _execute(job, session, listener)
+                upload_session = job.copies.upload_session(job.folder, session.replies, report)
+                await stack.enter_async_context(upload_session)
+            with infrequent_garbage_collection():
+                return await _execute_locked(job, session, listener)
     except (ConfigError, DataInvalid, DataMissing):
-        if new:
+        if is_new:
             job.folder.remove_if_empty()
         raise
 
 
-async def _execute(job: Job, session: Session, listener: Listener | None) -> Result:
+async def _execute_locked(job: Job, session: Session, listener: Listener | None) -> SessionResult:
     """Execute a run whose folder is locked."""
     folder = job.folder
-    lost = check_resumable(folder, attempts=True)
-    mixed = needs_rescoring(folder.read_manifest(), lost)
+    damaged_files = check_resumable(folder, attempts=True)
+    must_rescore = needs_rescoring(folder.read_manifest(), damaged_files)
     # They are written now, and the register below only if it differs.
     remove_states(folder.path, {*SETTINGS_FILES} - {JUDGES})
     changes = check_changes(job)  # again, now that the folder is locked
-    judges, register = _registered_judges(job)
-    rescored = None
-    if changes or mixed:
+    judges, register = _register_judges(job)
+    rescoring: ScoredAgain | None = None
+    if changes or must_rescore:
         rescore: Rescore = Kind("run_steps").load("rescore")
-        rescored = rescore(job)
-    run = with_own_rows(job.run, folder, job.settings)
+        rescoring = rescore(job)
+    run = copy_inline_rows(job.run, folder, job.settings)
     folder.write_config(run)
-    notes = _notes(job, rescored)  # before the manifest gets this session's fingerprint
-    manifest = Manifest(
-        folder,
-        run,
-        job.fingerprint,
-        simulated=any(model.simulated for model in job.answering_models),
-        measure=run.measure or job.task.measure,
-        variant=job.variant.name,
-        variants=job.variant.listed,
-        extends=job.variant.extends,
-        varied=job.variant.varied,
-        display=recorded_display(run, job.data),
-        run_id=session.run_id,
-    )
-    check_splitter(job.fingerprint, job.settings.cache_dir, simulated=manifest.simulated)
+    notes = _session_notes(job, rescoring)  # before the manifest gets this session's fingerprint
+    manifest = _build_manifest(job, run, session.run_id)
+    warn_of_splitter(job.fingerprint, job.settings.cache_dir, simulated=manifest.simulated)
     was_killed = folder.has_attempts() and folder.count_unfinished() is None
-    manifest.begin_session(sorted(job.retried), rescored._asdict() if rescored else {}, lost)
-    observers = Observers(job.observers, session.notices)
-    work = _SessionWork(job, session, manifest, judges, observers, lost, was_killed=was_killed)
+    manifest.begin_session(
+        sorted(job.retried), rescoring._asdict() if rescoring else {}, damaged_files
+    )
+    work = _SessionWork(job, session, manifest, judges, damaged_files, was_killed=was_killed)
     try:
-        ended = await work.do(listener, notes)
+        ending = await work.run(listener, notes)
     except BaseException as error:
-        early: Ending = "interrupted" if isinstance(error, asyncio.CancelledError) else "failed"
-        if isinstance(error, LinesLost):
-            manifest.set_unfinished(max(1, folder.read_manifest().get("owed") or 0))
-        metrics = None
-        with contextlib.suppress(Exception):  # report the first error, not this one
-            metrics = work.conclude(early, _problem(error))
-        observers.run_ended(early, metrics)
+        work.conclude_failed(error)
         raise
     finally:
         job.data.release()
     if register is not None and find_changed_file(folder.path, [JUDGES]):
         write_register(folder.path, register)  # another program has changed the file
-    metrics = work.conclude(ended, "")
-    observers.run_ended(ended, metrics)
-    return Result(metrics, ended, work.tally)
+    return SessionResult(work.conclude(ending, ""), ending, work.tally)
 
 
-def _registered_judges(job: Job) -> tuple[Judges, Register] | tuple[None, None]:
+def _register_judges(job: Job) -> tuple[Judges, Register] | tuple[None, None]:
     """Record the run's judges in its folder. Return them, and the register with later judges."""
     if not job.judges:
-        if find_changed_file(job.folder.path, [JUDGES]):  # it has no judge that has judged
+        if find_changed_file(job.folder.path, [JUDGES]):  # no judge of it has judged
             (job.folder.path / JUDGES).unlink(missing_ok=True)
         return None, None
     judges = Judges(job.task, job.judges, job.run.panels)
     return judges, judges.register(job.folder)
 
 
-def _notes(job: Job, rescored: ScoredAgain | None) -> dict[str, str]:
-    """Return what the user should know before the work begins, by the source of the note."""
+def _build_manifest(job: Job, run: RunFile, run_id: str) -> Manifest:
+    return Manifest(
+        job.folder,
+        run,
+        job.fingerprint,
+        simulated=any(model.simulated for model in job.answering_models),
+        measure=run.measure or job.task.measure,
+        variant=job.variant.name,
+        variants=job.variant.variant_names,
+        extends=job.variant.extends,
+        varied=job.variant.varied_keys,
+        display=recorded_display(run, job.data),
+        run_id=run_id,
+    )
+
+
+def _session_notes(job: Job, rescoring: ScoredAgain | None) -> dict[str, str]:
+    """Return what the user should know before the session begins, by the source of the note."""
     notes: dict[str, str] = {}
-    if rescored is not None:
-        notes[""] = str(rescored)
+    if rescoring is not None:
+        notes[""] = str(rescoring)
     elif names := rehashed_inputs(
         job.folder.read_manifest().get("fingerprint", {}), job.fingerprint
     ):
@@ -194,13 +187,13 @@ def _notes(job: Job, rescored: ScoredAgain | None) -> dict[str, str]:
             f"of {', '.join(names)} since then is not noticed. If a check has changed, add "
             f"{option('rescore')}."
         )
-    if job.only is not None:  # a smaller limit than that of an earlier session
-        results = "The results cover all recorded answers"
-        notes["limit"] = f"{results}. This session adds to {job.only:,} instances."
+    if job.session_limit is not None:
+        coverage = "The results cover all recorded answers"
+        notes["limit"] = f"{coverage}. This session adds to {job.session_limit:,} instances."
     return notes
 
 
-def _problem(error: BaseException) -> str:
+def _recorded_problem(error: BaseException) -> str:
     """Return the text to record about an error, without an unexpected error's message."""
     if isinstance(error, HarnessError):
         return error.message
@@ -217,8 +210,7 @@ class _SessionWork:
         session: Its cache, budget and limits.
         manifest: Its manifest.
         judges: Its judges, if it has any.
-        observers: Learn of each attempt.
-        lost: The files that had lost lines before the session.
+        damaged_files: The files that had lost lines before the session.
         was_killed: Whether the session before was killed. It may have lost its last lines.
     """
 
@@ -228,8 +220,7 @@ class _SessionWork:
         session: Session,
         manifest: Manifest,
         judges: Judges | None,
-        observers: Observers,
-        lost: set[str],
+        damaged_files: set[str],
         *,
         was_killed: bool,
     ) -> None:
@@ -237,16 +228,18 @@ class _SessionWork:
         self._session = session
         self._manifest = manifest
         self._judges = judges
-        self._observers = observers
-        self._lost = lost
-        self._unrestored = set(lost)  # those that may lack lines whose replies are in the cache
+        self._observers = Observers(job.observers, session.notices)
+        self._damaged_files = damaged_files
+        # Those that may lack lines whose replies are in the cache
+        self._files_to_restore = set(damaged_files)
         if was_killed and retried_outcomes(job.folder.read_manifest()):
-            self._unrestored.add(ATTEMPTS)
+            self._files_to_restore.add(ATTEMPTS)
         if not job.judges:
-            self._unrestored.discard(JUDGEMENTS)
+            self._files_to_restore.discard(JUDGEMENTS)
+        self._work = Work(0, 0)
         self.tally = Tally(rounds=job.run.rounds.max, budget=session.budget)
 
-    async def do(self, listener: Listener | None, notes: dict[str, str]) -> Ending:
+    async def run(self, listener: Listener | None, notes: dict[str, str]) -> Ending:
         """Make the missing judgements, then finish the samples. ``notes`` are by source."""
         job = self._job
         session = self._session
@@ -257,62 +250,61 @@ class _SessionWork:
                 JsonLinesWriter(job.folder.attempts, job.folder.line_sealer())
             )
             judging = stack.enter_context(self._open_judging())
-            late = 0 if judging is None else len(judging.late)
-            work = self._expect(plan, late)
+            n_unjudged = 0 if judging is None else len(judging.missing)
+            work = self._expect(plan, n_unjudged)
             if plan.index is not None:
-                self._count_earlier(plan, judging)
+                self._count_earlier_sessions(plan, judging)
             workers = worker_count(job.answering_models, work.unfinished)
-            self._manifest.record_plan(work.total, work.unfinished + work.later, job.unanswerable())
+            remaining = work.unfinished + work.beyond_limit
+            self._manifest.record_plan(work.total, remaining, job.count_unanswerable())
             recorder = AttemptRecorder(writer, tally, self._observers, session.answered)
             try:
-                with self._reporting(listener):
+                with self._watchers(listener):
                     self._observers.run_begun(self._observed_run())
-                    self._report(notes, plan, work)
+                    self._report_notes(notes, plan)
                     if judging is not None:
-                        restore = JUDGEMENTS in self._unrestored
+                        restore = JUDGEMENTS in self._files_to_restore
                         # New verdicts may change which rounds are missing.
-                        plan = await judging.caught_up(job, plan, session, workers, restore=restore)
-                        work = self._expect(plan, late)
-                    runner = self._sample_runner(plan, recorder, judging, stack)
-                    if ATTEMPTS in self._unrestored:  # before a round after a replaced answer
-                        await self._restore(runner, workers)
+                        plan = await judging.catch_up_plan(
+                            job, plan, session, workers, restore=restore
+                        )
+                        self._expect(plan, n_unjudged)
+                    runner = self._build_runner(plan, recorder, judging, stack)
+                    if ATTEMPTS in self._files_to_restore:  # before a round after a replaced answer
+                        await self._restore_attempts(runner, workers)
                         runner.plan = self._read_plan(judging)
-                        work = self._expect(runner.plan, tally.finished)
-                    await self._finish(runner, workers)
+                        self._expect(runner.plan, tally.finished)
+                    await self._finish_samples(runner, workers)
             finally:
                 recorder.release()
-                self._manifest.set_unfinished(tally.left + work.later)
-        for name, warning in warning_lines(recorder.score_warnings):
-            session.notices.reporter(name)(warning)
-        if failed := tally.failed_judgements:
-            session.notices.reporter("judges")(
-                f"{count_of(failed, 'judgement')} failed; the last error: "
-                f"{tally.last_error.rstrip('.')}. Run again to repeat them."
-            )
-        return "finished" if not tally.left else session.ended
+                self._manifest.set_unfinished(tally.unfinished + self._work.beyond_limit)
+        self._report_problems(recorder)
+        return "finished" if not tally.unfinished else session.early_ending
 
-    async def _finish(self, runner: SampleRunner, workers: int) -> None:
-        """Finish the unfinished samples, then restore what later draws are lost."""
+    async def _finish_samples(self, runner: SampleRunner, workers: int) -> None:
+        """Finish the unfinished samples, then restore the lost lines of later draws."""
         job = self._job
         session = self._session
 
         async def finish(sample: UnfinishedSample) -> None:
             self.tally.finish_sample(await runner.finish(sample))
 
-        await work_off(runner.plan.unfinished(), finish, workers=workers, stop=session.stop)
-        if ATTEMPTS in self._unrestored and await self._restore(runner, workers):
-            self._unrestored.remove(ATTEMPTS)
+        await process_all(runner.plan.unfinished(), finish, workers=workers, stop=session.stop)
+        if ATTEMPTS in self._files_to_restore and await self._restore_attempts(runner, workers):
+            self._files_to_restore.remove(ATTEMPTS)
         judging = runner.judging
-        if JUDGEMENTS in self._unrestored and judging is not None and not session.stop.requested:
+        if judging is None or session.stop.requested:
+            return
+        if JUDGEMENTS in self._files_to_restore:
             await judging.restore(job.data, workers, session)
-            self._unrestored.remove(JUDGEMENTS)
+            self._files_to_restore.remove(JUDGEMENTS)
 
-    def _expect(self, plan: RunPlan, judgements: int) -> Work:
-        """Set how much work is expected: a plan's samples, and a number of judgements."""
-        work = self._job.work(plan)
-        work = work._replace(unfinished=work.unfinished + judgements)
-        self.tally.expect(work.unfinished, work.already)
-        return work
+    def _expect(self, plan: RunPlan, n_judgements: int) -> Work:
+        """Set the expected amount of work: a plan's samples, and a number of judgements."""
+        work = self._job.count_work(plan)
+        self._work = work._replace(unfinished=work.unfinished + n_judgements)
+        self.tally.expect(self._work.unfinished, self._work.finished)
+        return self._work
 
     @contextlib.contextmanager
     def _open_judging(self) -> Iterator[Judging | None]:
@@ -321,18 +313,22 @@ class _SessionWork:
             return
         from harness.engine.judging import Judging
 
-        with Judging.of_run(
-            self._judges,
-            self._session,
-            self._job.folder,
-            self.tally,
-            self._job.model.reasoning,
-            lost_attempts=ATTEMPTS in self._lost,
-        ) as judging:
-            yield judging
+        session = self._session
+        folder = self._job.folder
+        with JsonLinesWriter(folder.path / JUDGEMENTS, folder.line_sealer()) as writer:
+            yield Judging(
+                self._judges,
+                partial(bind, session),
+                folder.attempts,
+                writer,
+                self.tally,
+                self._job.model.reasoning,
+                notices=session.notices,
+                lost_attempts=ATTEMPTS in self._damaged_files,
+            )
 
-    def _count_earlier(self, plan: RunPlan, judging: Judging | None) -> None:
-        """Count what earlier sessions have paid for and found out."""
+    def _count_earlier_sessions(self, plan: RunPlan, judging: Judging | None) -> None:
+        """Count the payments and verdicts of earlier sessions."""
         assert plan.index is not None
         from harness.store.calls import read_calls  # NumPy takes 0.2 s to import
 
@@ -341,11 +337,11 @@ class _SessionWork:
             self.tally.record_earlier(plan.index)
         if plan.index.attempts.has_reply.any():
             self._session.answered.has_any = True
-            self._session.earlier[self._job.model.where] = plan.answered
+            self._session.earlier[self._job.model.where] = plan.first_answered_request
 
     @contextlib.contextmanager
-    def _reporting(self, listener: Listener | None) -> Iterator[None]:
-        """Let a listener and viewers watch the session."""
+    def _watchers(self, listener: Listener | None) -> Iterator[None]:
+        """Let a listener, and the viewers of plug-ins, watch the session."""
         session = self._session
         with contextlib.ExitStack() as stack:
             if listener is not None:
@@ -355,22 +351,32 @@ class _SessionWork:
                 stack.enter_context(watch(self._job.folder, self.tally, session))
             yield
 
-    def _report(self, notes: dict[str, str], plan: RunPlan, work: Work) -> None:
+    def _report_notes(self, notes: dict[str, str], plan: RunPlan) -> None:
         status = self._session.notices.reporter
         for source, note in notes.items():
             status(source)(note)
-        same_rules = self._manifest.scoring == SCORING_VERSION
-        if not same_rules and work.unfinished and overrides(self._job.task, Task.row_fields):
+        has_same_rules = self._manifest.scoring == SCORING_VERSION
+        has_rows = overrides(self._job.task, Task.row_fields)
+        if self._work.unfinished and has_rows and not has_same_rules:
             status("scoring")(
                 "The earlier answers were scored by an earlier version, which read some numbers, "
                 "choices and scripts otherwise. To score all by the same rules, add "
                 f"{option('rescore')}."
             )
-        if plan.index is not None and (note := unseparated(plan.index, self._job.model.reasoning)):
-            status("model, reasoning")(note)
+        if plan.index is not None:
+            status("model, reasoning")(reasoning_warning(plan.index, self._job.model.reasoning))
+
+    def _report_problems(self, recorder: AttemptRecorder) -> None:
+        status = self._session.notices.reporter
+        for name, warning in warning_lines(recorder.score_warnings):
+            status(name)(warning)
+        if n_failed := self.tally.failed_judgements:
+            status("judges")(
+                f"{count_of(n_failed, 'judgement')} failed; the last error: "
+                f"{self.tally.last_error.rstrip('.')}. Run again to repeat them."
+            )
 
     def _observed_run(self) -> ObservedRun:
-        """Return the facts about the run that its observers receive."""
         model = self._job.model
         return ObservedRun(
             id=self._manifest.run_id,
@@ -384,14 +390,14 @@ class _SessionWork:
             config=self._job.run.model_dump(mode="json"),
         )
 
-    def _sample_runner(
+    def _build_runner(
         self,
         plan: RunPlan,
         recorder: AttemptRecorder,
         judging: Judging | None,
         stack: contextlib.ExitStack,
     ) -> SampleRunner:
-        """Build what runs the samples' rounds. Closing ``stack`` ends its processes."""
+        """Build the runner of samples. Closing ``stack`` ends its processes."""
         job = self._job
         session = self._session
         paraphraser: Rewriter | None = None
@@ -401,7 +407,7 @@ class _SessionWork:
         if job.user is not None:
             user = partial(job.user.turns, job.task, bind(session, job.user.model))
         report = session.notices.reporter("scoring")
-        long_answers = LongAnswers(job.task, job.run, job.settings, report)
+        long_answers = LongAnswerAssessor(job.task, job.run, job.settings, report)
         stack.callback(long_answers.close)
         return SampleRunner(
             plan,
@@ -414,40 +420,41 @@ class _SessionWork:
             user,
         )
 
-    async def _restore(self, runner: SampleRunner, workers: int) -> bool:
-        """Restore lost answers from the cache, also those that were drawn again.
+    async def _restore_attempts(self, runner: SampleRunner, workers: int) -> bool:
+        """Restore lost answers from the cache, including those that were drawn again.
 
         Returns:
-            Whether no answer that was drawn again is known to be missing.
+            False if an answer that was drawn again is known to be missing.
         """
         job = self._job
         session = self._session
 
-        def read() -> RunPlan:
+        def read_plan() -> RunPlan:
             return self._read_plan(runner.judging, full=True)
 
-        async def accepts(request: Request) -> bool:
+        async def is_cached(request: Request) -> bool:
             return await session.has_replies(job.model, [request])
 
         manifest = job.folder.read_manifest()
-        draws = CachedDraws(
-            read, retried_outcomes(manifest) | job.retried, manifest.get(REPEATED_KEY)
-        )
-        restored = -1
-        while restored and not session.stop.requested:
-            restored = 0
-            unfinished = list(draws.next())
-            cached = dataclasses.replace(runner, plan=draws.plan, accepts=accepts)
+        retried = retried_outcomes(manifest) | job.retried
+        draws = CachedDraws(read_plan, retried, manifest.get(REPEATED_KEY))
+        n_restored = -1
+        while n_restored and not session.stop.requested:
+            n_restored = 0
+            samples = list(draws.next_samples())
+            cache_runner = dataclasses.replace(runner, plan=draws.plan, accepts=is_cached)
 
-            async def draw(sample: UnfinishedSample, cached: SampleRunner = cached) -> None:
-                nonlocal restored
-                if rounds := await cached.finish(sample):
-                    restored += 1
+            async def restore(
+                sample: UnfinishedSample, cache_runner: SampleRunner = cache_runner
+            ) -> None:
+                nonlocal n_restored
+                if rounds := await cache_runner.finish(sample):
+                    n_restored += 1
                     self.tally.expected += 1
                     self.tally.finish_sample(rounds)
 
-            await work_off(iter(unfinished), draw, workers=max(1, workers), stop=session.stop)
-        return not (session.stop.requested or draws.lacks())
+            await process_all(iter(samples), restore, workers=max(1, workers), stop=session.stop)
+        return not (session.stop.requested or draws.has_missing())
 
     def _read_plan(self, judging: Judging | None, *, full: bool = False) -> RunPlan:
         """Return the plan of the unfinished work, with verdicts by judges if the run has any."""
@@ -458,9 +465,45 @@ class _SessionWork:
             return plan
         return dataclasses.replace(plan, index=AttemptIndex(self._job.folder.attempts))
 
-    def conclude(self, ended: Ending, problem: str) -> Metrics:
-        """Record how the session ended, and write and return the run's metrics."""
+    def conclude(self, ending: Ending, problem: str) -> Metrics:
+        """Record how the session ended, write the run's metrics, and report them to observers."""
+        metrics = self._write_metrics(ending, problem)
+        self._observers.run_ended(ending, metrics)
+        return metrics
+
+    def conclude_failed(self, error: BaseException) -> None:
+        """Record that the session ended with an error, as far as possible."""
+        ending: Ending = "interrupted" if isinstance(error, asyncio.CancelledError) else "failed"
+        if isinstance(error, LinesLost):
+            self._manifest.set_unfinished(max(1, self._job.folder.read_manifest().get("owed") or 0))
+        metrics = None
+        with contextlib.suppress(Exception):  # report the first error, not this one
+            metrics = self._write_metrics(ending, _recorded_problem(error))
+        self._observers.run_ended(ending, metrics)
+
+    def _write_metrics(self, ending: Ending, problem: str) -> Metrics:
         from harness.analysis.summary import measure  # not needed before the first call
+
+        folder = self._job.folder
+        manifest = self._manifest
+        gc.collect()  # frees memory for reading the attempts
+        manifest.end_session(ending, problem)
+        if self._damaged_files or UNRECORDED_KEY in folder.read_manifest():
+            manifest.update({UNRECORDED_KEY: self._session.unrecorded_calls(folder)})
+        counts = self._record_losses()
+        write_aggregates(folder.attempts, self._job.task)
+        metrics = measure(folder)
+        write_atomically(folder.metrics, to_json(metrics))
+        manifest.record_states(counts)
+        return metrics
+
+    def _record_losses(self) -> dict[str, object]:
+        """Record which damaged files still lack lines.
+
+        Returns:
+            The numbers of repeated judgements and answers, by the manifest's key, if no file lacks
+            lines. A later session can thereby notice lost repetitions.
+        """
         from harness.store.index import (
             AttemptIndex,
             count_run_redraws,
@@ -469,50 +512,42 @@ class _SessionWork:
         )
 
         folder = self._job.folder
-        manifest = self._manifest
-        gc.collect()  # frees memory for reading the attempts
-        manifest.end_session(ended, problem)
-        if self._lost or UNRECORDED_KEY in folder.read_manifest():
-            manifest.update({UNRECORDED_KEY: self._session.unrecorded(folder)})
-        if self._lost:
-            lacking = {*self._unrestored}
-            if JUDGEMENTS in self._lost and lacks_judgements(folder):
-                lacking.add(JUDGEMENTS)
-            samples = read_attempts(folder.attempts).sample_starts().sum()
-            if ATTEMPTS in self._lost and samples < manifest.finished_before:
-                lacking.add(ATTEMPTS)
-            manifest.record_incomplete(lacking)
-        write_aggregates(folder.attempts, self._job.task)
-        metrics = measure(folder)
-        write_atomically(folder.metrics, to_json(metrics))
-        recorded = folder.read_manifest()
+        if self._damaged_files:
+            incomplete = {*self._files_to_restore}
+            if JUDGEMENTS in self._damaged_files and lacks_judgements(folder):
+                incomplete.add(JUDGEMENTS)
+            n_samples = read_attempts(folder.attempts).sample_starts().sum()
+            if ATTEMPTS in self._damaged_files and n_samples < self._manifest.finished_before:
+                incomplete.add(ATTEMPTS)
+            self._manifest.record_incomplete(incomplete)
+        content = folder.read_manifest()
         counts: dict[str, object] = {}
-        if not incomplete_files(recorded):
-            if REDRAWS_KEY in recorded:
-                counts[REDRAWS_KEY] = count_run_redraws(folder)
-            if retried_outcomes(recorded):
-                counts[REPEATED_KEY] = AttemptIndex(folder.attempts, judges=False).n_repeated
-        manifest.record_states(counts)
-        return metrics
+        if incomplete_files(content):
+            return counts
+        if REDRAWS_KEY in content:
+            counts[REDRAWS_KEY] = count_run_redraws(folder)
+        if retried_outcomes(content):
+            counts[REPEATED_KEY] = AttemptIndex(folder.attempts, judges=False).n_repeated
+        return counts
 
 
 NamedListener = Callable[[str, Tally, Stop, Notices], AbstractContextManager[Any]]
-"""A `Listener` to several runs, which is also given the name of the run."""
+"""A `Listener` to several runs, which also takes the name of the run."""
 
 
 class Execution(NamedTuple):
-    """How a run ended in this command: with a result or, if it failed by itself, an error."""
+    """How a run ended in this command: with a result or, if the run itself failed, an error."""
 
     job: Job
-    result: Result | None
+    result: SessionResult | None
     error: HarnessError | None = None
 
     @property
-    def detached(self) -> bool:
-        """Whether the run has left while its calls are with the provider."""
-        later = self.job.model.later
-        ended = self.result is not None and self.result.ended
-        return ended == "interrupted" and later is not None and later.leaves
+    def is_detached(self) -> bool:
+        """Whether the run has ended early because all its calls are with the provider."""
+        deferral = self.job.model.deferral
+        was_interrupted = self.result is not None and self.result.ending == "interrupted"
+        return was_interrupted and deferral is not None and deferral.detaches
 
 
 async def execute_all(
@@ -520,8 +555,8 @@ async def execute_all(
 ) -> AsyncIterator[Execution]:
     """Execute runs, and yield how each ended.
 
-    If one of several runs fails by itself, the others are executed nevertheless. If a run is
-    interrupted or spends the budget, no other is started.
+    If one of several runs fails, the others are executed nevertheless. If a run is interrupted or
+    spends the budget, no other is started.
 
     Args:
         jobs: The runs.
@@ -529,7 +564,7 @@ async def execute_all(
         interrupted: Returns whether the user has interrupted the command.
 
     Raises:
-        HarnessError: If the only run fails, or a failure concerns all runs.
+        HarnessError: If the only run fails, or a failure affects all runs.
     """
     for job in jobs:
         try:
@@ -539,8 +574,8 @@ async def execute_all(
                 raise
             execution = Execution(job, None, error)
         yield execution
-        early = execution.result is not None and execution.result.ended != "finished"
-        if interrupted() or (early and not execution.detached):
+        ended_early = execution.result is not None and execution.result.ending != "finished"
+        if interrupted() or (ended_early and not execution.is_detached):
             return
 
 
@@ -548,21 +583,21 @@ OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 @contextlib.contextmanager
-def rare_collections() -> Iterator[None]:
+def infrequent_garbage_collection() -> Iterator[None]:
     """Collect cyclic garbage less often within a ``with`` block.
 
     With Python's default threshold, nearly all collections found nothing, but took a third of a
     run's CPU time. Objects that exist already are not examined, which would take 0.1 s.
     """
-    before = gc.get_threshold()
+    thresholds = gc.get_threshold()
     is_frozen = gc.get_freeze_count() > 0
-    if before[0]:  # 0 means never
-        gc.set_threshold(max(before[0], OBJECTS_BETWEEN_COLLECTIONS), *before[1:])
+    if thresholds[0]:  # 0 means never
+        gc.set_threshold(max(thresholds[0], OBJECTS_BETWEEN_COLLECTIONS), *thresholds[1:])
     if not is_frozen:
         gc.freeze()
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        gc.set_threshold(*thresholds)
         if not is_frozen:
             gc.unfreeze()

@@ -27,15 +27,15 @@ from harness.store.run_folder import RunFolder
 from harness.store.runs import run_name
 
 
-class LaterTerms(NamedTuple):
-    """How a model's calls are made later than others, for the provider's price of batches."""
+class DeferralTerms(NamedTuple):
+    """The terms on which a model's calls are deferred, for the provider's price of batches."""
 
     hours: int  # within which the provider makes a call
-    leaves: bool  # whether a run leaves once all its calls are with the provider
+    detaches: bool  # whether a run ends once all its calls are with the provider
 
 
-class LaterCalls(ABC):
-    """A layer above a model's limits that makes calls later, such as in a provider's batches."""
+class DeferredCalls(ABC):
+    """A layer above a model's limits that defers calls, such as to a provider's batches."""
 
     @abstractmethod
     async def __call__(self, request: Request) -> Reply:
@@ -48,21 +48,21 @@ class LaterCalls(ABC):
 
     @property
     @abstractmethod
-    def waits(self) -> bool:
-        """Whether any call is waiting."""
+    def has_waiting(self) -> bool:
+        """Whether any deferred call has no reply yet."""
 
     @property
     @abstractmethod
-    def settled(self) -> bool:
-        """Whether the only thing left to do, if any, is to wait for the provider."""
+    def is_settled(self) -> bool:
+        """Whether the layer has nothing to do except wait for the provider."""
 
     @abstractmethod
     def start(self) -> None:
-        """Start to work on what earlier sessions have left."""
+        """Start to work on calls that earlier sessions deferred."""
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Finish the current step, and release what other processes may continue."""
+        """Finish the current step, and release the calls that other processes may continue."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +77,11 @@ class ModelCalls:
         budget: The run's budget, or None if it has none or the calls have no price.
         run: Id of the run.
         ask: The layers below.
-        claim: The claim layer among them, which has the cache and the function for keys.
+        claim: The claim layer among them, with the cache and the function that computes keys.
         stop: Stops the run.
-        status: Returns a function that reports the status of a part of the call stack.
-        busy: Returns whether the session has other calls in flight or waiting.
-        leave: Ends the session if all waiting calls are with their providers.
+        status: Returns a function that reports the status of a layer, given its name.
+        busy: Returns whether the session has calls in flight or waiting that are not deferred.
+        leave: Ends the session if all deferred calls are with their providers.
     """
 
     section: ModelSection
@@ -99,7 +99,7 @@ class ModelCalls:
 
 
 class CallLayer:
-    """The base class of what a plug-in changes in how calls are made. Defaults change nothing.
+    """Base class for changes that a plug-in makes to call stacks. By default, nothing changes.
 
     A plug-in declares as one of its ``call_layers`` a function that takes the settings and returns
     an instance, or None if the settings do not ask for it. The function is called at the start of
@@ -110,7 +110,7 @@ class CallLayer:
     """Whether machines share replies and limits. Shards then need no parts of the limits."""
 
     def open_cache(self, path: Path, notice: Report, restore: Restore) -> ReplyCache | None:
-        """Open the reply cache in another way than as a local file, if the layer has one.
+        """Open the layer's own reply cache, or return None to use a local file.
 
         Args:
             path: The file of this machine's replies.
@@ -120,17 +120,23 @@ class CallLayer:
         return None
 
     def shared_rates(self, model_id: str) -> SharedRates | None:
-        """Return this process's part of a model's rate limits, if machines share them."""
+        """Return this process's share of a model's rate limits, or None if machines share none."""
         return None
 
     def shared_budget(self, name: str, account: str, usd: float) -> SharedBudget | None:
-        """Return the part of an account (of a run) in the budget with a name, if runs share it."""
+        """Return a run's share of a budget that several runs share, or None if they share none.
+
+        Args:
+            name: The budget's name.
+            account: The account of the run.
+            usd: The whole budget in US dollars.
+        """
         return None
 
-    def later(
+    def deferral_terms(
         self, where: str, section: ModelSection, limits: LimitsSection, backend: Backend
-    ) -> LaterTerms | None:
-        """Return the terms on which a model's calls are made later, or None if they are not.
+    ) -> DeferralTerms | None:
+        """Return the terms on which a model's calls are deferred, or None if they are not.
 
         Args:
             where: Key of the model's section in the run file.
@@ -139,20 +145,20 @@ class CallLayer:
             backend: The model's backend.
 
         Raises:
-            ConfigError: If the run file asks for it, but the backend's provider cannot do it.
+            ConfigError: If the run file defers calls, but the backend's provider cannot.
         """
         return None
 
-    def reserved(self, replies: ReplyCache, account: str) -> Mapping[str, float]:
-        """Return what an account has reserved for calls made later (US dollars), by their keys."""
+    def reserved_usd(self, replies: ReplyCache, account: str) -> Mapping[str, float]:
+        """Return the US dollars that an account has reserved for each deferred call, by its key."""
         return {}
 
-    def above(self, calls: ModelCalls) -> LaterCalls | None:
-        """Return a layer to put above a model's call stack, if any."""
+    def deferring_layer(self, calls: ModelCalls) -> DeferredCalls | None:
+        """Return the layer that defers a model's calls, or None if none are or were deferred."""
         return None
 
     def facts(self) -> Mapping[str, str]:
-        """Return what ``harness cache stats`` shows besides the file of this machine."""
+        """Return facts about a shared cache for ``harness cache stats``, by label."""
         return {}
 
     def check(self) -> Iterator[CheckupFinding]:
@@ -164,7 +170,7 @@ class CallLayer:
 
 
 def call_layers(settings: Settings) -> list[CallLayer]:
-    """Return the layers that plug-ins add with these settings.
+    """Build the call layers of all installed plug-ins.
 
     Raises:
         ConfigError: If a setting needs a plug-in that is not installed.
@@ -184,13 +190,14 @@ def call_layers(settings: Settings) -> list[CallLayer]:
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """What a cluster can do. A plug-in declares such an object as one of its ``clusters``.
+    """The functions of a cluster. A plug-in declares such an object as one of its ``clusters``.
 
     Run files name it as ``model.placement.engine``.
 
     Attributes:
-        place: Builds a backend whose calls are made by copies of another one, from that one's
-            name and options, the section ``placement``, and what the harness supplies to backends.
+        place: Builds a backend that passes calls to copies of another backend on the cluster,
+            given that backend's name and options, the section ``placement``, and the arguments
+            that the harness supplies to backends.
         check: Checks the machines, and whether the placed models, by name, fit on them.
     """
 
@@ -211,7 +218,7 @@ def cluster(name: str) -> Cluster:
 
 
 class RunCopies(ABC):
-    """The base class of a place for copies of runs.
+    """Base class of a store for copies of runs, such as an object store.
 
     A plug-in declares as one of its ``run_copies`` a function that takes the settings and returns
     an instance.
@@ -223,13 +230,16 @@ class RunCopies(ABC):
 
     @abstractmethod
     def pull(self, folder: RunFolder) -> str:
-        """Bring a run's folder up to date. Return a message for the user, or "" if nothing changed.
+        """Update a run's folder from its copy.
 
-        If both the folder and its copy have changed, the folder is kept under a dated name.
+        If both have changed, the folder is kept under a dated name.
+
+        Returns:
+            A message for the user, or "" if nothing changed.
         """
 
     @abstractmethod
-    def uploaded(
+    def upload_session(
         self, folder: RunFolder, replies: ReplyCache | None, report: Report
     ) -> AbstractAsyncContextManager[None]:
         """Hold the lease of a run in an ``async with`` block, and upload the run as it grows.
@@ -237,15 +247,15 @@ class RunCopies(ABC):
         Args:
             folder: The run's folder.
             replies: The cache of paid replies, or None if the run pays for none.
-            report: Receives what prevents the upload.
+            report: Receives problems with the upload.
         """
 
 
 def run_copies(settings: Settings) -> RunCopies | None:
-    """Return the place that the settings name for copies of runs, if any.
+    """Return the store for copies of runs, or None if the settings name none.
 
     Raises:
-        ConfigError: If no plug-in can use it, or the settings do not suffice.
+        ConfigError: If no plug-in supports it, or a setting that it needs is missing.
     """
     if not settings.runs_url:
         return None
@@ -256,7 +266,13 @@ def run_copies(settings: Settings) -> RunCopies | None:
 
 
 def set_copies_aside(settings: Settings, base: str, variants: Iterable[str]) -> None:
-    """Rename the copies of a run file's runs, so that new runs can have their names."""
+    """Rename the copies of a run file's runs, so that new runs can have their names.
+
+    Args:
+        settings: The settings.
+        base: The base of the runs' names.
+        variants: The runs' variants.
+    """
     if (copies := run_copies(settings)) is not None:
         for variant in variants:
             copies.set_aside(run_name(base, variant))

@@ -13,9 +13,9 @@ from harness.config.settings import Settings
 from harness.engine.infrastructure import RunCopies
 from harness.engine.judges import JudgeModel
 from harness.engine.models import Model
-from harness.engine.plan import FewShotPrompts, HeldInstances, RunPlan, Work, run_instances
+from harness.engine.plan import CachedInstances, FewShotPrompts, RunPlan, Work, run_instances
 from harness.engine.resolving import code_hashes, recording_hashes
-from harness.engine.session import BoundModel
+from harness.engine.session import BoundModel, BudgetTerms
 from harness.engine.turns import Rewriter, UserTurns, user_role
 from harness.errors import ConfigError
 from harness.plugin_loader import kind
@@ -24,17 +24,18 @@ from harness.prompts import Template
 from harness.records import Instance, Message, Origin, Request, UserRole, content_hash
 from harness.store.judgements import FAILED_OUTCOMES
 from harness.store.run_folder import RunFolder
+from harness.store.runs import base_name
 from harness.wording import count_of
 
 
 class FileVariant(NamedTuple):
-    """The place of a run in a run file with several variants."""
+    """A run's variant in its run file, and the file's other variants."""
 
-    name: str = ""  # of the variant; empty if there are no variants
-    runs: Sequence[str] = ()  # names of all runs of the file, which share a budget
-    listed: Sequence[str] = ()  # all variants of the file or, if it extends, of the evaluation
+    name: str = ""  # empty if there are no variants
+    run_names: Sequence[str] = ()  # of all runs of the file, which share a budget
+    variant_names: Sequence[str] = ()  # of the file or, if it extends an evaluation, of that
     extends: bool = False  # whether earlier runs of other variants still belong to the evaluation
-    varied: Sequence[str] = ()  # keys of the task in which the runs of the file differ
+    varied_keys: Sequence[str] = ()  # keys of the task in which the runs of the file differ
 
 
 ONLY_VARIANT = FileVariant()
@@ -52,7 +53,7 @@ class ParaphrasingModel(Protocol):
         """The model."""
 
     def rewriter(self, bound: BoundModel) -> Rewriter:
-        """Return what rewrites, given the model with its call stack."""
+        """Return the rewriter that calls a model through its call stack."""
 
 
 class PlayedUser(Protocol):
@@ -78,7 +79,13 @@ class PlayedUser(Protocol):
         """Return the request for the user's next turn in a conversation."""
 
     def turns(self, task: Task[Any], bound: BoundModel, instance: Instance[Any]) -> UserTurns:
-        """Return the turns in an instance, given the model with its call stack."""
+        """Return the user's turns in an instance.
+
+        Args:
+            task: The task.
+            bound: The user's model with its call stack.
+            instance: The instance.
+        """
 
 
 @dataclass(frozen=True)
@@ -88,20 +95,19 @@ class Job:
     run: RunFile
     folder: RunFolder
     task: Task[Any]
-    data: HeldInstances
+    data: CachedInstances
     model: Model
     settings: Settings
     paraphraser: ParaphrasingModel | None = None  # rewrites instructions and feedback (``polish``)
     user: PlayedUser | None = None  # plays the user in conversations
     judges: tuple[JudgeModel, ...] = ()
     shots: FewShotPrompts | None = None
-    # outcomes or finish reasons of attempts to retry
-    retried: frozenset[str] = frozenset({"error"})
+    retried: frozenset[str] = frozenset({"error"})  # outcomes and finish reasons to retry
     variant: FileVariant = ONLY_VARIANT
     observers: Mapping[str, Observer] = field(default_factory=dict)  # by name
     rescore: bool = False  # if only the scoring has changed, score the run's answers again
     copies: RunCopies | None = None  # where the run is copied to as it grows
-    only: int | None = None  # the number of instances to work on, if the run has a larger limit
+    session_limit: int | None = None  # instances to work on, if the run has a larger limit
 
     @property
     def models(self) -> list[Model]:
@@ -115,16 +121,16 @@ class Job:
 
     @property
     def answering_models(self) -> list[Model]:
-        """All models but the one that paraphrases."""
+        """All models except the one that paraphrases."""
         return [model for model in self.models if model.where != "polish"]
 
     @property
     def repeats_samples(self) -> bool:
-        """Whether several samples are drawn from a model that is asked not to vary its answers."""
+        """Whether the run draws several samples from a model at temperature 0."""
         run = self.run
         if run.samples == 1 or run.decoding.temperature != 0:
             return False
-        if self.user is not None or self.paraphraser is not None:  # whose texts may vary
+        if self.user is not None or self.paraphraser is not None:  # the prompts may vary
             return False
         features = self.model.backend.features
         if "recorded" in features or "temperature" not in features:
@@ -133,9 +139,19 @@ class Job:
 
     @property
     def is_application(self) -> bool:
-        """Whether the user's own code answers: it may change without a change of the run."""
-        own_code = kind("backends").is_own_code(self.run.model.backend)
-        return own_code or APPLICATION in self.model.backend.features
+        """Whether the user's own code answers: it may change without a change of the run file."""
+        is_own_code = kind("backends").is_own_code(self.run.model.backend)
+        return is_own_code or APPLICATION in self.model.backend.features
+
+    @property
+    def budget_terms(self) -> BudgetTerms:
+        """The run's budget, and the runs that share it."""
+        run = self.run
+        base = base_name(self.folder, self.variant.name)
+        shared_name = run.budget.shared
+        return BudgetTerms(
+            run.budget_usd, shared_name, base, self.variant.run_names, run.parsed_shard
+        )
 
     @property
     def instances(self) -> Iterable[Instance[Any]]:
@@ -166,7 +182,7 @@ class Job:
         return hashes
 
     def plan(self, *, full: bool = False) -> RunPlan:
-        """Return the plan of the unfinished work in this session or, if ``full``, in the run."""
+        """Return the plan of this session's unfinished work or, if ``full``, of the run's."""
         index = None
         if self.folder.has_attempts():
             from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
@@ -174,25 +190,25 @@ class Job:
             index = AttemptIndex(self.folder.attempts, judges=False)
         features = self.model.backend.features
         instances = self.instances
-        if self.only is not None and not full:
-            fewer = self.run.model_copy(update={"limit": self.only})
-            instances = run_instances(fewer, self.data)
+        if self.session_limit is not None and not full:
+            limited = self.run.model_copy(update={"limit": self.session_limit})
+            instances = run_instances(limited, self.data)
         return RunPlan(self.task, self.run, instances, index, features, self.retried, self.shots)
 
-    def unanswerable(self) -> int:
-        """Return for how many instances a simulated model knows no answer."""
+    def count_unanswerable(self) -> int:
+        """Count the instances to which a simulated model knows no answer."""
         if not self.model.simulated:
             return 0
         return sum(self.task.reference(instance) is None for instance in self.instances)
 
-    def work(self, plan: RunPlan) -> Work:
+    def count_work(self, plan: RunPlan) -> Work:
         """Return the amount of work in the run, given the plan of this session."""
         total, unfinished = plan.count()
-        if self.only is None:
+        if self.session_limit is None:
             return Work(total, unfinished)
         full_plan = replace(self.plan(full=True), index=plan.index)  # with the same verdicts
-        total, left = full_plan.count()
-        return Work(total, unfinished, left - unfinished)
+        run_total, run_unfinished = full_plan.count()
+        return Work(run_total, unfinished, run_unfinished - unfinished)
 
     def has_calls_left(self) -> bool:
         """Return whether calls of the run remain, including failed ones to repeat."""
@@ -201,29 +217,29 @@ class Job:
         from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
 
         index = AttemptIndex(self.folder.attempts, partial=True)
-        judges = [judge.name for judge in self.judges]
-        return bool(
-            index.missing_judgements(judges, FAILED_OUTCOMES) if index.judgements else judges
-        )
+        judge_names = [judge.name for judge in self.judges]
+        if not index.judgements:
+            return bool(judge_names)
+        return bool(index.missing_judgements(judge_names, FAILED_OUTCOMES))
 
 
 ShowPlans = Callable[[Sequence[Job], Sequence[str], str], None]
 """The step ``dry_run``: shows the plans of runs instead of executing them.
 
-It takes the runs, the environment variables of secrets that are not set, and the prefix of the
+It takes the runs, the names of missing environment variables with secrets, and the prefix of the
 runs' names.
 """
 
 Confirm = Callable[[Sequence[Job], Settings, bool], None]
 """The step ``confirm``: is called before runs start, and raises an error to prevent it.
 
-It takes the runs, the settings, and whether to ask the user nothing. All plug-ins' functions are
-called.
+It takes the runs, the settings, and whether to skip questions to the user. All plug-ins' functions
+are called.
 """
 
 
 class ScoredAgain(NamedTuple):
-    """The number of attempts that were scored again, and the changes."""
+    """How many attempts were scored again, and what changed."""
 
     attempts: int
     changed: int  # verdicts of rules and judges together

@@ -62,7 +62,7 @@ class JudgeModel:
 
     @property
     def decides(self) -> bool:
-        """Whether the judge's scores can help to decide which answers pass."""
+        """Whether the judge's scores can decide which answers pass."""
         return self.judge.verdicts
 
     @property
@@ -70,22 +70,25 @@ class JudgeModel:
         """Hashes, by name, of data that judgements depend on."""
         return {**self.judge.fingerprint(), **self.model.backend.fingerprint()}
 
-    def scores(self, instance: Instance[Any]) -> bool:
+    def can_score(self, instance: Instance[Any]) -> bool:
         """Return whether the task lets this judge score an instance."""
         return self.task.judged_by(instance, self.name)
 
     def requests(
         self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call] = (), redraw: int = 0
     ) -> list[Request]:
-        """Return the requests that the judge makes next about an attempt.
+        """Return the requests that the judge makes next about an attempt, if any.
 
-        The list may be empty. ``calls`` are the judge's calls about the attempt so far. ``redraw``
-        is the number of earlier judgements of the attempt, whose replies are not reused.
+        Args:
+            instance: The instance of the turn that the attempt answers.
+            attempt: The attempt.
+            calls: The judge's calls about the attempt so far.
+            redraw: The number of earlier judgements of the attempt, whose replies are not reused.
         """
         text = attempt.text or ""
         model = self.model
         questions: Sequence[Question] = ()
-        if not calls and self.scores(instance):
+        if not calls and self.can_score(instance):
             questions = self.judge.questions(instance, text)
         elif calls:
             questions = self.judge.next_questions(instance, text, _replies(calls))
@@ -93,14 +96,24 @@ class JudgeModel:
         remedy = "Use another model, or set model.preset to its server (harness docs providers)."
         requests = []
         for question in questions:
-            decoding = model.supported(question.decoding, f"The judge {self.name!r}", remedy)
-            prompt = model.section.name, question.messages, decoding
+            decoding = model.supported_decoding(
+                question.decoding, f"The judge {self.name!r}", remedy
+            )
             for sample in range(question.samples):
-                requests.append(Request(*prompt, sample, origin, redraw=redraw))
+                request = Request(
+                    model.section.name, question.messages, decoding, sample, origin, redraw=redraw
+                )
+                requests.append(request)
         return requests
 
-    def about(self, instance: Instance[Any], text: str, sample: int = 0) -> list[Request]:
-        """Return the first requests that the judge makes about an answer."""
+    def first_requests(self, instance: Instance[Any], text: str, sample: int = 0) -> list[Request]:
+        """Return the first requests that the judge makes about an answer.
+
+        Args:
+            instance: The instance of the turn that is answered.
+            text: The answer.
+            sample: The sample's number, from 0.
+        """
         attempt = Attempt(
             v=SCHEMA_VERSION,
             instance=instance.id,
@@ -124,15 +137,14 @@ class JudgeModel:
         Raises:
             Unparseable: If the replies contain no verdict.
         """
-        if not self.scores(instance):
+        if not self.can_score(instance):
             return {}
-        text = {"text": attempt.text or ""} if _takes_text(type(self.judge)) else {}
-        return self.judge.parse(instance, _replies(calls), **text)
+        text_argument = {"text": attempt.text or ""} if _parse_takes_text(type(self.judge)) else {}
+        return self.judge.parse(instance, _replies(calls), **text_argument)
 
 
 @cache  # it is called for each attempt
-def _takes_text(judge: type[Judge]) -> bool:
-    """Return whether a judge's ``parse`` also takes the judged text."""
+def _parse_takes_text(judge: type[Judge]) -> bool:
     return "text" in inspect.signature(judge.parse).parameters
 
 
@@ -165,60 +177,74 @@ class Judges:
         """The names of the deciding judges that are in no panel, and of the panels."""
         members = set[str]().union(*(panel.of for panel in self.panels))
         deciding = [judge.name for judge in self.models if judge.decides]
-        judges = [name for name in deciding if name not in members]
-        return [*judges, *(panel.as_ for panel in self.panels)]
+        judge_names = [name for name in deciding if name not in members]
+        return [*judge_names, *(panel.as_ for panel in self.panels)]
 
     def register(self, folder: RunFolder, *, later: bool = False) -> Register:
         """Record judges and panels in ``judges.json``, and return its content.
 
-        Those added ``later`` do not decide. The content of a changed file is dropped.
+        The content of a file that was edited is dropped.
+
+        Args:
+            folder: The run's folder.
+            later: Whether they are added to an existing run, and thus do not decide.
         """
-        before = read_unchanged_register(folder.path)
-        judges = dict(before.judges)
+        recorded = read_unchanged_register(folder.path)
+        judges = dict(recorded.judges)
         deciding = {*self.deciding}
         if later:
             deciding = {name for name, judge in judges.items() if judge.decides}
         for judge in self.models:
-            judges[judge.name] = registered_judge(judge, decides=judge.name in deciding)
+            judges[judge.name] = register_entry(judge, decides=judge.name in deciding)
         for panel in self.panels:
             simulated = any(judges[name].simulated for name in panel.of)
             section = panel.model_dump(mode="json")
             judges[panel.as_] = RegisteredJudge(section, panel.as_ in deciding, simulated)
         register = Register(judged=judged_outcomes(self.task), judges=judges)
-        if register != before:
+        if register != recorded:
             write_register(folder.path, register)
         return register
 
 
-def published_prompts(sections: Iterable[JudgeSection]) -> list[str]:
-    """Return the names of the data sets of prompts that the given judges use."""
+def prompt_data_sets(sections: Iterable[JudgeSection]) -> list[str]:
+    """Return the names of the data sets that contain prompts of judges."""
     prompts = [section.options.get("prompt") for section in sections]
     names: list[str] = []
     for declaration in declarations():
-        published = declaration.plugin.judge_prompts
-        names += [data_set for prompt, data_set in published.items() if prompt in prompts]
+        data_sets = declaration.plugin.judge_prompts
+        names += [data_set for prompt, data_set in data_sets.items() if prompt in prompts]
     return names
 
 
 def build_judge(
     section: JudgeSection, task_name: str, task: Task[Any], builder: ModelBuilder
 ) -> JudgeModel:
-    """Build a judge and its model from its section in a run file."""
+    """Build a judge and its model from its section in a run file.
+
+    Args:
+        section: The section.
+        task_name: The name of the task, for messages.
+        task: The task whose answers the judge scores.
+        builder: Builds the model.
+
+    Raises:
+        ConfigError: If the judge, its model or the task does not suit the others.
+    """
     where = f"judges.{section.as_}"
 
-    def reply(request: Request) -> str:  # only called once the judge below is built
+    def simulated_reply(request: Request) -> str:  # only called once the judge below is built
         return judge.simulated(request)
 
     simulates = overrides(kind("judges").load(section.name), Judge.simulated)
-    model = builder.build(section.model, f"{where}.model", reply if simulates else None)
+    model = builder.build(section.model, f"{where}.model", simulated_reply if simulates else None)
     settings = builder.resources.settings
     features = model.backend.features
-    data = DataFolder(settings.data_dir, builder.beside)
+    data = DataFolder(settings.data_dir, builder.run_file_folder)
     try:
-        judge = _plugin(section, task, settings, data, features, simulated=model.simulated)
+        judge = _build_plugin(section, task, settings, data, features, simulated=model.simulated)
     except ConfigError as error:
-        about = f"{where}: " if task_name not in error.message else f"{where} (task {task_name}): "
-        raise ConfigError(f"{about}{error.message}", error.remedy) from None
+        prefix = f"{where} (task {task_name})" if task_name in error.message else where
+        raise ConfigError(f"{prefix}: {error.message}", error.remedy) from None
     if model.backend.cacheable and not section.model.name:
         raise ConfigError(f"{where}.model.name is missing.", "Name the model that judges.")
     if model.simulated and not overrides(judge, Judge.simulated):
@@ -228,7 +254,7 @@ def build_judge(
     return JudgeModel(section, judge, model, task)
 
 
-def _plugin(
+def _build_plugin(
     section: JudgeSection,
     task: Task[Any],
     settings: Settings,
@@ -241,11 +267,11 @@ def _plugin(
     prompt = options.get("prompt")
     if isinstance(prompt, str) and is_prompt_path(prompt):
         options["prompt"] = data.next_to_run_file(prompt)
-    if published := published_prompts([section]):
-        [file] = prompt_files(published[0], settings.data_dir).values()
-        options["prompt"] = str(file)
+    if data_sets := prompt_data_sets([section]):
+        [prompt_file] = prompt_files(data_sets[0], settings.data_dir).values()
+        options["prompt"] = str(prompt_file)
 
-    def answers(run_name: str) -> Any:
+    def read_answers(run_name: str) -> Any:
         build_answers = Kind("section_builders").load("judges.against")
         return build_answers(settings.runs_dir, run_name, task, simulated=simulated)
 
@@ -255,7 +281,7 @@ def _plugin(
         task=task.for_judge(section.as_),
         model=section.model.name,
         features=features,
-        answers=answers,
+        answers=read_answers,
     )
     return judge
 
@@ -263,25 +289,32 @@ def _plugin(
 def judge_fingerprint(
     section: JudgeSection, task: Task[Any], settings: Settings, data: DataFolder, *, simulated: bool
 ) -> Mapping[str, str]:
-    """Return the hashes, by name, of a judge's own inputs, such as its prompt, without its model.
+    """Return the hashes, by name, of a judge's inputs without its model, such as its prompt.
+
+    Args:
+        section: The judge's section.
+        task: The task.
+        settings: The settings.
+        data: The data folder.
+        simulated: Whether the judge's model is simulated.
 
     Raises:
         ConfigError, DataMissing: If the judge cannot be built.
     """
     features = PARAMETERS | {LOGPROBS}
-    judge = _plugin(section, task, settings, data, features, simulated=simulated)
+    judge = _build_plugin(section, task, settings, data, features, simulated=simulated)
     return judge.fingerprint()
 
 
 def build_judges(run: RunFile, task: Task[Any], builder: ModelBuilder) -> tuple[JudgeModel, ...]:
     """Build the judges of a run file, and check that they fit its panels."""
     judges = tuple(build_judge(section, run.task.name, task, builder) for section in run.judges)
-    registered = {judge.name: registered_judge(judge, decides=True) for judge in judges}
-    check_panels(run.panels, registered)
+    entries = {judge.name: register_entry(judge, decides=True) for judge in judges}
+    check_panels(run.panels, entries)
     return judges
 
 
-def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
+def register_entry(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
     """Return a judge's entry for ``judges.json``."""
     return RegisteredJudge(
         judge.section.model_dump(mode="json"),
@@ -325,19 +358,19 @@ def build_panel(section: PanelSection) -> JudgePanel:
 def check_panels(panels: Sequence[PanelSection], judges: Mapping[str, RegisteredJudge]) -> None:
     """Raise ConfigError if a panel does not fit the kinds of its judges' scores."""
     for panel in panels:
-        with_verdicts = [name for name in panel.of if judges[name].verdicts]
-        without = [name for name in panel.of if name not in with_verdicts]
-        marked = [name for name in with_verdicts if not judges[name].by_criteria]
+        deciding = [name for name in panel.of if judges[name].verdicts]
+        undeciding = [name for name in panel.of if name not in deciding]
+        with_pass_mark = [name for name in deciding if not judges[name].by_criteria]
         problem = ""
-        if panel.by == "majority" and without:
-            problem = f"{', '.join(without)} gives no verdicts to count."
+        if panel.by == "majority" and undeciding:
+            problem = f"{', '.join(undeciding)} gives no verdicts to count."
             remedy = "Set 'by: mean', or set passes_from for these judges."
         elif len({judges[name].by_criteria for name in panel.of}) > 1:
             problem = "some of its judges decide on criteria, and others do not."
             remedy = "Define one panel for each kind."
-        elif panel.by == "mean" and panel.passes_from is None and marked:
-            decides = f"{', '.join(marked)} decides what passes"
-            problem = f"{decides}, but a mean without passes_from does not."
+        elif panel.by == "mean" and panel.passes_from is None and with_pass_mark:
+            names = ", ".join(with_pass_mark)
+            problem = f"{names} decides what passes, but a mean without passes_from does not."
             remedy = "Set the panel's passes_from, or remove it from the judges."
         if problem:
             raise ConfigError(f"panels.{panel.as_}: {problem}", remedy)
@@ -347,6 +380,6 @@ def judge_warnings(
     judges: Sequence[JudgeModel], instances: Iterable[Instance[Any]]
 ) -> Iterator[tuple[str, str]]:
     """Yield (judge name, warning) for each judge that warns about its instances."""
-    for model in judges:
-        if warning := model.judge.warnings(filter(model.scores, instances)):
-            yield model.name, warning
+    for judge in judges:
+        if warning := judge.judge.warnings(filter(judge.can_score, instances)):
+            yield judge.name, warning

@@ -28,8 +28,8 @@ from harness.config.sections import (
 from harness.config.settings import Settings, is_variable_set, mask_url_keys, read_secret
 from harness.datasets.folder import DataFolder
 from harness.datasets.rows import read_rows
-from harness.engine.infrastructure import LaterTerms, call_layers, cluster
-from harness.engine.turns import answers_by_id
+from harness.engine.infrastructure import DeferralTerms, call_layers, cluster
+from harness.engine.turns import answer_lookup
 from harness.errors import ConfigError, keys_of
 from harness.plugin_interface import parameters
 from harness.plugin_loader import kind
@@ -53,7 +53,7 @@ from harness.scoring.reasoning import Reasoning
 OPTIONAL = ("temperature", "max_tokens")
 # Workers per concurrent call: a worker that backs off or awaits an identical call needs no slot.
 WORKERS_PER_SLOT = 4
-MOST_WORKERS = 50_000  # a call that waits for a batch takes 3.3 KB, without its prompt
+MAX_WORKERS = 50_000  # a call that waits for a batch takes 3.3 KB, without its prompt
 
 
 class Resources:
@@ -80,29 +80,37 @@ class Resources:
         shard: str = "",
         provider_keys: Sequence[str] = (),
     ) -> RateLimits:
-        """Return the rate limits of a model. Repeated calls return the same object.
+        """Return the rate limits of a model, which repeated calls share.
 
         If machines share the limits, so do all processes with the same provider keys, of which only
         a hash is stored. Otherwise, a shard has its own part of the limits, and shares the whole
         limits with the machine's other runs.
+
+        Args:
+            backend: The backend's name.
+            endpoint: The URL of its server.
+            model: The model's name.
+            shard: The run's shard, or "" for a whole run.
+            provider_keys: The API keys that the model uses.
         """
         undivided: RateLimits | None = None
         if not self.shares_calls:
-            id_ = content_hash((backend, endpoint, model, *([shard] if shard else [])))
+            limits_id = content_hash((backend, endpoint, model, *([shard] if shard else [])))
             if shard:
                 undivided = self.rate_limits(backend, endpoint, model)
         else:  # servers at a loopback address are those of one machine
             host = platform.node() if proxy_bypass(endpoint) else ""
-            id_ = content_hash((backend, endpoint, model, host, *provider_keys))
-        if id_ not in self._rate_limits:
-            self._rate_limits[id_] = self._new_rate_limits(id_, undivided)
-        return self._rate_limits[id_]
+            limits_id = content_hash((backend, endpoint, model, host, *provider_keys))
+        if limits_id not in self._rate_limits:
+            self._rate_limits[limits_id] = self._new_rate_limits(limits_id, undivided)
+        return self._rate_limits[limits_id]
 
-    def _new_rate_limits(self, id_: str, undivided: RateLimits | None) -> RateLimits:
+    def _new_rate_limits(self, limits_id: str, undivided: RateLimits | None) -> RateLimits:
         for layer in self.layers:
-            if (shared := layer.shared_rates(id_)) is not None:
+            if (shared := layer.shared_rates(limits_id)) is not None:
                 return RateLimits({}, shared_rates=shared)
-        return RateLimits({}, shared_path=self.settings.cache_dir / "rates" / id_, parent=undivided)
+        shared_path = self.settings.cache_dir / "rates" / limits_id
+        return RateLimits({}, shared_path=shared_path, parent=undivided)
 
     def __enter__(self) -> Self:
         self.servers.__enter__()
@@ -127,8 +135,8 @@ class Model:
     prefixes: SharedPrefixes = field(default_factory=SharedPrefixes)  # of its prompts
     reasoning: Reasoning = field(default_factory=Reasoning)  # the marks around it
     evaluated: bool = True  # whether it is the run's model, and not a judge or a stage of a build
-    later: LaterTerms | None = None  # None: calls are made at once
-    whole_limits: LimitsSection | None = None  # those of which a shard's ``limits`` are a part
+    deferral: DeferralTerms | None = None  # None: calls are made at once
+    whole_limits: LimitsSection | None = None  # the whole run's, if ``limits`` are a shard's part
 
     def cost(self, reply: Reply) -> float | None:
         """Return a reply's recorded cost, or else its cost at the current price."""
@@ -152,7 +160,7 @@ class Model:
         return "run" if kind("backends").is_own_code(self.section.backend) else "shared"
 
     def key(self, run_id: str) -> Callable[..., str]:
-        """Return a function that computes the id of a request's call, under which it is cached."""
+        """Return the function that computes a request's cache key, the id of its call."""
         by_instance = "by_instance" in self.backend.features or self.caching is False
         return key_function(
             self.section.backend,
@@ -180,10 +188,10 @@ class Model:
 
     @property
     def usual_price(self) -> Price | None:
-        """The price of most calls, or None if it is unknown."""
+        """The price of calls in the model's tier or in batches, or None if it is unknown."""
         if self.price is None:
             return None
-        return self.price.tier(self.tier) if self.later is None else self.price.batch
+        return self.price.tier(self.tier) if self.deferral is None else self.price.batch
 
     @property
     def simulated(self) -> bool:
@@ -205,10 +213,16 @@ class Model:
         """The host name of the model's endpoint, or "". Prices are found by host."""
         return urlsplit(self.backend.endpoint).hostname or ""
 
-    def supported(self, decoding: Decoding, asker: str, remedy: str) -> Decoding:
+    def supported_decoding(self, decoding: Decoding, asker: str, remedy: str) -> Decoding:
         """Return ``decoding`` without unsupported `OPTIONAL` parameters.
 
-        Other unsupported parameters raise ConfigError.
+        Args:
+            decoding: Decoding parameters.
+            asker: What uses the model, such as a judge, for messages.
+            remedy: How to fix unsupported parameters, for messages.
+
+        Raises:
+            ConfigError: If other parameters are not supported.
         """
         features = self.backend.features
         needed = set(decoding.given()) - {*OPTIONAL, "constraint"}
@@ -224,16 +238,16 @@ class Model:
         return replace(decoding, **dropped)
 
     def check(self, run: RunFile) -> None:
-        """Raise ConfigError if a setting of its run does not suit the run's model."""
+        """Raise ConfigError if the run file does not suit this model, which is the run's."""
         if self.backend.cacheable and not self.section.name:
             problem = f"The backend {self.section.backend!r} needs model.name."
             raise ConfigError(problem, "Name the model to call.")
-        seeded = run.seed is not None and "seed" in self.backend.features
-        if self.limits.samples_per_call > 1 and seeded:
+        is_seeded = run.seed is not None and "seed" in self.backend.features
+        if self.limits.samples_per_call > 1 and is_seeded:
             problem = "limits.samples_per_call is set, but each sample has a seed of its own."
             raise ConfigError(problem, "Set seed: null to draw samples together, without seeds.")
-        capped = run.budget.usd is not None and self.price != FREE
-        if capped and run.decoding.max_tokens is None:
+        has_budget = run.budget.usd is not None and self.price != FREE
+        if has_budget and run.decoding.max_tokens is None:
             problem = "budget.usd is set, but the length of an answer is not limited."
             raise ConfigError(problem, "Set decoding.max_tokens.")
 
@@ -241,13 +255,15 @@ class Model:
 def worker_count(models: Collection[Model], items: int = 0) -> int:
     """Return how many workers keep the models busy.
 
-    If calls are made later, each of the ``items`` to work on needs a worker.
+    Args:
+        models: The models.
+        items: The number of items to work on. If calls are deferred, each item needs a worker.
     """
     slots = sum(model.limits.concurrency * model.limits.samples_per_call for model in models)
     workers = WORKERS_PER_SLOT * max(1, slots)
-    if any(model.later for model in models):
+    if any(model.deferral for model in models):
         workers = max(workers, items)
-    return min(workers, MOST_WORKERS)
+    return min(workers, MAX_WORKERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +276,8 @@ class ModelBuilder:
     # Simulated models answer with the references and wrong answers of a task.
     task: Task[Any] | None = None
     instances: Iterable[Instance[Any]] = ()
-    beside: Path | None = None  # the folder of the run file
-    shard: Shard | None = None  # its share of the rate limits is the same for each model
+    run_file_folder: Path | None = None
+    shard: Shard | None = None  # whose part of the rate limits the models get
 
     def build(
         self,
@@ -269,65 +285,81 @@ class ModelBuilder:
         where: str = "model",
         reply: Callable[[Request], str] | None = None,
     ) -> Model:
-        """Build a model from its section, which has the key ``where`` in the run file.
+        """Build a model from its section.
 
-        ``reply`` returns a simulated model's reply to a request (default: from the task's
-        instances).
+        Args:
+            section: The section.
+            where: Its key in the run file.
+            reply: Returns a simulated model's reply to a request (default: from the task's
+                instances).
         """
         resources = self.resources
-        whole_limits = self._limits(section)
-        limits = self._part(whole_limits)
-        beginnings = SharedPrefixes()
-        keys: list[str] = []
+        whole_limits = self._model_limits(section)
+        limits = self._shard_limits(whole_limits)
+        prefixes = SharedPrefixes()
+        provider_keys: list[str] = []
 
-        def secret(variable: str) -> str:
-            keys.append(resources.secret(variable))
-            return keys[-1]
+        def record_secret(variable: str) -> str:
+            provider_keys.append(resources.secret(variable))
+            return provider_keys[-1]
 
-        def observe(allowances: tuple[Allowance, ...]) -> None:
+        def observe_allowances(allowances: tuple[Allowance, ...]) -> None:
             rates.observe(allowances)
 
         with keys_of(where):
-            supplied = self._supplied(section, where, limits)
-            supplied |= {"secret": secret, "reply": reply}
-            supplied |= {"on_allowances": observe, "prompt_cut": beginnings}
-            backend = self._backend(section, limits, supplied)
+            arguments = self._backend_arguments(section, where, limits)
+            arguments["secret"] = record_secret
+            arguments["reply"] = reply
+            arguments["on_allowances"] = observe_allowances
+            arguments["prompt_cut"] = prefixes
+            backend = self._build_backend(section, limits, arguments)
             reasoning = Reasoning(section.reasoning)
             if section.headers:
-                _add_headers(section.headers, section.backend, backend, secret)
+                _add_headers(section.headers, section.backend, backend, record_secret)
         shard = str(self.shard or "")
-        rates = resources.rate_limits(section.backend, backend.endpoint, section.name, shard, keys)
-        if backend.preferred_concurrency is not None and not _states_concurrency(limits):
+        rates = resources.rate_limits(
+            section.backend, backend.endpoint, section.name, shard, provider_keys
+        )
+        if backend.preferred_concurrency is not None and not _sets_concurrency(limits):
             limits = limits.model_copy(update={"concurrency": backend.preferred_concurrency})
-        limits = _supported_limits(section, limits, backend, where)
-        terms = [layer.later(where, section, limits, backend) for layer in resources.layers]
-        price = section.price
-        if not backend.cacheable or (price is None and "free" in backend.features):
-            price = FREE
+        limits = _drop_joint_draws(section, limits, backend, where)
+        deferrals = [
+            layer.deferral_terms(where, section, limits, backend) for layer in resources.layers
+        ]
         model = Model(
             section,
             backend,
             limits,
             rates,
-            price,
+            section.price,
             where,
-            beginnings,
+            prefixes,
             reasoning,
             evaluated=where == "model" and self.task is not None,
-            later=next(filter(None, terms), None),
+            deferral=next(filter(None, deferrals), None),
             whole_limits=whole_limits,
         )
-        if price is None:
-            return replace(model, price=resources.prices.find(model.host, section.name))
-        return model
+        return replace(model, price=self._price(model))
 
-    def _supplied(self, section: ModelSection, where: str, limits: LimitsSection) -> dict[str, Any]:
-        """Return values that a backend may take in addition to its options, by name."""
+    def _price(self, model: Model) -> Price | None:
+        """Return a model's price: its section's, or else the listed one (None: unknown)."""
+        price = model.section.price
+        is_free = price is None and "free" in model.backend.features
+        if is_free or not model.backend.cacheable:
+            return FREE
+        if price is not None:
+            return price
+        return self.resources.prices.find(model.host, model.section.name)
+
+    def _backend_arguments(
+        self, section: ModelSection, where: str, limits: LimitsSection
+    ) -> dict[str, Any]:
+        """Return the arguments that a backend may take in addition to its options, by name."""
         task = self.task
         return {
             "read": lambda name: (row for _, row in read_rows(self._data.file(name))),
-            "gold": answers_by_id(task, self.instances, task.reference if task else None),
-            "wrong": answers_by_id(task, self.instances, task.wrong_answer if task else None),
+            "gold": answer_lookup(task, self.instances, task.reference if task else None),
+            "wrong": answer_lookup(task, self.instances, task.wrong_answer if task else None),
             "concurrency": limits.concurrency,
             "timeout_s": limits.timeout_s,
             "reply_mb": limits.reply_mb,
@@ -337,8 +369,8 @@ class ModelBuilder:
             "cache_dir": self.resources.settings.cache_dir,
         }
 
-    def _backend(
-        self, section: ModelSection, limits: LimitsSection, supplied: dict[str, Any]
+    def _build_backend(
+        self, section: ModelSection, limits: LimitsSection, arguments: dict[str, Any]
     ) -> Backend:
         """Build the backend of a model, with copies on a cluster if it is placed there."""
         names = parameters(kind("backends").load(section.backend), given=False)
@@ -348,18 +380,18 @@ class ModelBuilder:
             options = {**options, "path": self._data.next_to_run_file(path)}
         placement = section.placement
         if placement is None:
-            backend: Backend = kind("backends").build(section.backend, options, **supplied)
+            backend: Backend = kind("backends").build(section.backend, options, **arguments)
             return backend
-        if _states_concurrency(limits):  # each copy takes its share
-            supplied["concurrency"] = -(-limits.concurrency // placement.replicas)
+        if _sets_concurrency(limits):  # each copy takes its share
+            arguments["concurrency"] = -(-limits.concurrency // placement.replicas)
         engine = cluster(placement.engine)
-        return engine.place(section.backend, options, placement, supplied)
+        return engine.place(section.backend, options, placement, arguments)
 
     @property
     def _data(self) -> DataFolder:
-        return DataFolder(self.resources.settings.data_dir, self.beside)
+        return DataFolder(self.resources.settings.data_dir, self.run_file_folder)
 
-    def _limits(self, section: ModelSection) -> LimitsSection:
+    def _model_limits(self, section: ModelSection) -> LimitsSection:
         """Return a model's limits.
 
         A second model has the run's limits, except for rate limits and limits that it sets itself.
@@ -373,11 +405,11 @@ class ModelBuilder:
             limits = limits.model_copy(update=changes)
         return limits
 
-    def _part(self, limits: LimitsSection) -> LimitsSection:
-        """Return a shard's part of rate limits, which is all of them if machines share them."""
+    def _shard_limits(self, limits: LimitsSection) -> LimitsSection:
+        """Return the shard's part of rate limits, or the whole limits if machines share them."""
         if self.shard is None or self.resources.shares_calls:
             return limits
-        parts: dict[str, int] = {}
+        shares: dict[str, int] = {}
         for key in LIMIT_KEYS.values():
             limit = getattr(limits, key)
             if limit and limit < self.shard.n_shards:
@@ -386,42 +418,42 @@ class ModelBuilder:
                 )
                 raise ConfigError(problem, "Raise it, or use fewer shards.")
             if limit:
-                parts[key] = self.shard.share_of(limit)
-        return limits.model_copy(update=parts)
+                shares[key] = self.shard.share_of(limit)
+        return limits.model_copy(update=shares)
 
 
-def _states_concurrency(limits: LimitsSection) -> bool:
+def _sets_concurrency(limits: LimitsSection) -> bool:
     return "concurrency" in limits.model_fields_set
 
 
 def _add_headers(
-    headers: Mapping[str, str], name: str, backend: Backend, secret: Callable[[str], str]
+    headers: Mapping[str, str], name: str, backend: Backend, read_secret: Callable[[str], str]
 ) -> None:
     """Make a backend send headers, with the variables in their values replaced."""
     if not isinstance(backend, HttpBackend):
         problem = f"The backend {name!r} sends no headers of a run file (model.headers)."
         raise ConfigError(problem, "Remove them, or use a backend for HTTP, such as openai.")
     secrets: dict[str, str] = {}
-    filled: dict[str, str] = {}
+    expanded: dict[str, str] = {}
     for key, text in headers.items():
         for variable in VARIABLE_REFERENCE.findall(text):
             if variable not in secrets:
-                secrets[variable] = secret(variable)
-        filled[key] = VARIABLE_REFERENCE.sub(lambda match: secrets[match[1]], text)
-    backend.client.add_headers(filled, secrets.values())
+                secrets[variable] = read_secret(variable)
+        expanded[key] = VARIABLE_REFERENCE.sub(lambda match: secrets[match[1]], text)
+    backend.client.add_headers(expanded, secrets.values())
 
 
-def _supported_limits(
+def _drop_joint_draws(
     section: ModelSection, limits: LimitsSection, backend: Backend, where: str
 ) -> LimitsSection:
-    """Drop joint draws if the backend has none, or refuse them if they are set for this model."""
-    draws_several = SAMPLES_PER_CALL in backend.features
-    if limits.samples_per_call == 1 or (draws_several and section.cache is not False):
+    """Set ``samples_per_call`` to 1 if it is not supported. Raise if it is set for this model."""
+    has_joint_draws = SAMPLES_PER_CALL in backend.features
+    if limits.samples_per_call == 1 or (has_joint_draws and section.cache is not False):
         return limits
-    stated = section.limits if isinstance(section, SecondModelSection) else limits
-    if stated is None or stated.samples_per_call == 1:
+    model_limits = section.limits if isinstance(section, SecondModelSection) else limits
+    if model_limits is None or model_limits.samples_per_call == 1:
         return limits.model_copy(update={"samples_per_call": 1})
-    if draws_several:
+    if has_joint_draws:
         problem = (
             f"{where}: cache: false makes a call for each attempt, and limits.samples_per_call "
             "draws several with one call."
@@ -445,13 +477,13 @@ def build_models(run: RunFile, builder: ModelBuilder) -> None:
         builder.build(judge.model, f"judges.{judge.as_}.model")
 
 
-def ignored_urls(models: Iterable[Model]) -> Iterator[str]:
+def ignored_url_warnings(models: Iterable[Model]) -> Iterator[str]:
     """Yield a warning for each model that ignores an environment variable with a URL."""
     for model in models:
         variable = model.backend.url_variable
         options = model.section.options
-        default = model.host == "api.anthropic.com" or not options.get("base_url")
-        if default and is_variable_set(variable) and not options.get("preset"):
+        has_default_url = model.host == "api.anthropic.com" or not options.get("base_url")
+        if has_default_url and is_variable_set(variable) and not options.get("preset"):
             remedy = f"set {model.where}.base_url."
             if model.where == "model":
                 remedy = f"-o model.base_url=${variable}"
@@ -460,16 +492,16 @@ def ignored_urls(models: Iterable[Model]) -> Iterator[str]:
 
 
 def apply_limits(models: Sequence[Model]) -> None:
-    """Apply the run file's rate limits. The lowest applies to models that share their limits."""
+    """Apply the run file's rate limits: to models that share their limits, the lowest."""
     for model in models:
         sharers = [sharer for sharer in models if sharer.rates is model.rates]
-        model.rates.set_limits(_lowest(sharer.limits for sharer in sharers))
+        model.rates.set_limits(_lowest_limits(sharer.limits for sharer in sharers))
         if model.rates.parent is not None:
             undivided = (sharer.whole_limits or sharer.limits for sharer in sharers)
-            model.rates.parent.set_limits(_lowest(undivided))
+            model.rates.parent.set_limits(_lowest_limits(undivided))
 
 
-def _lowest(sections: Iterable[LimitsSection]) -> dict[Unit, int]:
+def _lowest_limits(sections: Iterable[LimitsSection]) -> dict[Unit, int]:
     lowest: dict[Unit, int] = {}
     for section in sections:
         for unit, key in LIMIT_KEYS.items():

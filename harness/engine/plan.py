@@ -11,7 +11,7 @@ import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import convert, structs
@@ -19,9 +19,9 @@ from msgspec import convert, structs
 from harness.calls.keys import provider_seed
 from harness.config.run_file import RunFile, Shard
 from harness.config.sections import MAX_COUNT, MAX_ROUNDS
-from harness.engine.assessment import FINAL, UNANSWERED
+from harness.engine.assessment import FINAL_OUTCOMES, UNANSWERED
 from harness.engine.progress import NO_VERDICTS, Verdicts
-from harness.engine.turns import most_turns, user_role
+from harness.engine.turns import max_turns, user_role
 from harness.errors import ConfigError
 from harness.ports import OWN_DRAWS, Task
 from harness.records import (
@@ -38,18 +38,21 @@ from harness.records import (
 if TYPE_CHECKING:
     from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
 
-MAX_HELD = 20_000  # data sets of up to this many instances are kept in memory once read
+MAX_CACHED_INSTANCES = 20_000  # data sets of up to this many instances are kept in memory once read
 
 
-class HeldInstances:
-    """A task's instances, kept in memory if there are at most ``most``.
+class CachedInstances:
+    """A task's instances, which stay in memory after the first iteration if there are few.
 
-    ConfigError is raised if one of the first ``most`` has an invalid id or group.
+    Args:
+        task: The task.
+        max_cached: The maximum number of instances to keep. An iteration raises ConfigError if one
+            of that many first instances has an invalid id or group.
     """
 
-    def __init__(self, task: Task[Any], most: int = MAX_HELD) -> None:
+    def __init__(self, task: Task[Any], max_cached: int = MAX_CACHED_INSTANCES) -> None:
         self.task = task
-        self._most = most
+        self._max_cached = max_cached
         self._instances: list[Instance[Any]] | None = None
 
     def __iter__(self) -> Iterator[Instance[Any]]:
@@ -64,15 +67,16 @@ class HeldInstances:
         ids = set[str]()
         for instance in self.task.instances():
             if instances is not None:
-                _check(instance, ids)
+                _check_instance(instance, ids)
                 instances.append(instance)
-                if len(instances) > self._most:
+                if len(instances) > self._max_cached:
                     instances = None
             yield instance
         self._instances = instances
 
 
-def _check(instance: Instance[Any], ids: set[str]) -> None:
+def _check_instance(instance: Instance[Any], ids: set[str]) -> None:
+    """Raise ConfigError if an id or group is invalid or among ``ids``, to which the id is added."""
     problem = ""
     labels = (*instance.groups, *instance.groups.values())
     if not isinstance(instance.id, str):
@@ -111,17 +115,20 @@ class LimitedInstances:
         groups: dict[str, list[tuple[int, str]]] = {}
         for instance in self._instances:
             heap = groups.setdefault(next(iter(instance.groups.values()), ""), [])
-            name = f"{self._seed}/{instance.id}".encode()
-            rank = int.from_bytes(hashlib.blake2b(name, digest_size=8).digest())
+            seeded_id = f"{self._seed}/{instance.id}".encode()
+            rank = int.from_bytes(hashlib.blake2b(seeded_id, digest_size=8).digest())
             if len(heap) < self._limit:
                 heapq.heappush(heap, (-rank, instance.id))
             else:
                 heapq.heappushpop(heap, (-rank, instance.id))
-        in_order = [sorted(groups[name], reverse=True) for name in sorted(groups)]
-        turns = (place[1] for turn in zip_longest(*in_order) for place in turn if place)
-        order = {name: number for number, name in zip(range(self._limit), turns, strict=False)}
-        chosen = [instance for instance in self._instances if instance.id in order]
-        return sorted(chosen, key=lambda instance: order[instance.id])
+        heaps = [sorted(groups[group], reverse=True) for group in sorted(groups)]
+        ranked = filter(None, chain.from_iterable(zip_longest(*heaps)))
+        positions = {
+            instance_id: position
+            for position, (_, instance_id) in enumerate(islice(ranked, self._limit))
+        }
+        chosen = [instance for instance in self._instances if instance.id in positions]
+        return sorted(chosen, key=lambda instance: positions[instance.id])
 
 
 class ShardInstances:
@@ -135,21 +142,24 @@ class ShardInstances:
 
     def __iter__(self) -> Iterator[Instance[Any]]:
         if self._ids is None:
-            self._ids = {instance.id for instance in self._instances if self._has(instance)}
+            self._ids = {instance.id for instance in self._instances if self._is_in_shard(instance)}
         return (instance for instance in self._instances if instance.id in self._ids)
 
-    def _has(self, instance: Instance[Any]) -> bool:
+    def _is_in_shard(self, instance: Instance[Any]) -> bool:
         prompt = prompt_hash(self._task, instance)
         return int(prompt, 16) % self._shard.n_shards == self._shard.number - 1
 
 
 def prompt_hash(task: Task[Any], instance: Instance[Any]) -> str:
-    """Return the hash of an instance's prompt without shots, which is its default cluster."""
+    """Return the hash of an instance's prompt without shots: its default cluster."""
     return messages_hash(task.messages(instance, ()))
 
 
-def run_instances(run: RunFile, data: HeldInstances) -> Iterable[Instance[Any]]:
-    """Return a run's instances in order: round-robin over groups if it has a limit or budget."""
+def run_instances(run: RunFile, data: CachedInstances) -> Iterable[Instance[Any]]:
+    """Return a run's instances in order of sampling.
+
+    With a limit or a budget, that is round-robin over the groups.
+    """
     limit = run.limit
     if limit is None and run.budget.usd is not None:
         limit = MAX_COUNT
@@ -170,8 +180,8 @@ class UnfinishedSample(NamedTuple):
     sample: int
     round: int
     redraw: int = 0  # number of earlier answers to that round, which are not reused
-    turns: int = 1  # of the user, at most; if there are several, the rounds are these turns
-    is_replaced: bool = False  # whether a later answer to the round is recorded: only it is lost
+    turns: int = 1  # maximum turns of the user; if there are several, the rounds are these turns
+    is_replaced: bool = False  # whether a later answer to the round is recorded, and this one lost
 
 
 class Opening(NamedTuple):
@@ -185,13 +195,13 @@ class Work(NamedTuple):
     """The amount of work in a run, in samples."""
 
     total: int
-    unfinished: int  # plus the judgements that earlier sessions left unmade
-    later: int = 0  # unfinished, but not worked on in this session
+    unfinished: int  # and the judgements that earlier sessions have not made
+    beyond_limit: int = 0  # unfinished, but beyond the session's limit of instances
 
     @property
-    def already(self) -> int:
+    def finished(self) -> int:
         """The number of samples finished earlier, minus the judgements still missing."""
-        return self.total - self.unfinished - self.later
+        return self.total - self.unfinished - self.beyond_limit
 
 
 class FewShotPrompts(ABC):
@@ -223,8 +233,7 @@ class RunPlan:
     features: Collection[str] = frozenset({"seed", "conversation"})
     retried: Collection[str] = frozenset({"error"})  # outcomes and finish reasons
     shots: FewShotPrompts | None = None
-    # the rows of attempts with a finish reason in ``retried``
-    retried_rows: Collection[int] = field(init=False)
+    retried_rows: Collection[int] = field(init=False)  # attempts with a finish reason to retry
 
     def __post_init__(self) -> None:
         reasons = set(self.retried).difference(OUTCOMES)
@@ -237,36 +246,38 @@ class RunPlan:
         By default the cluster is the hash of the prompt without shots, so that zero-shot and
         few-shot runs can be paired.
         """
-        bare = self.task.messages(instance, ())
-        cluster = instance.cluster or messages_hash(bare)
-        return Opening(self.shots.messages(instance) if self.shots else bare, cluster)
+        messages = self.task.messages(instance, ())
+        cluster = instance.cluster or messages_hash(messages)
+        if self.shots is not None:
+            messages = self.shots.messages(instance)
+        return Opening(messages, cluster)
 
     def unfinished(self) -> Iterator[UnfinishedSample]:
         """Yield the unfinished samples lazily, instance by instance."""
         for instance in self.instances:
             turns = self.turns(instance)
             for sample in range(self.run.samples):
-                number = self._missing_round(instance.id, sample, turns)
-                if number is not None:
+                round_ = self._missing_round(instance.id, sample, turns)
+                if round_ is not None:
                     redraw = (
-                        self.index.count_answers(instance.id, sample, number) if self.index else 0
+                        self.index.count_answers(instance.id, sample, round_) if self.index else 0
                     )
-                    yield UnfinishedSample(instance, sample, number, redraw, turns)
+                    yield UnfinishedSample(instance, sample, round_, redraw, turns)
 
     def lost_draws(self) -> Iterator[UnfinishedSample]:
-        """Yield the answers that a later one has replaced and whose lines are lost."""
+        """Yield the samples of answers that a later one has replaced and whose lines are lost."""
         if self.index is None:
             return
         for instance in self.instances:
             turns = self.turns(instance)
             for sample in range(self.run.samples):
-                for number, redraw in self.index.lost_draws(instance.id, sample):
+                for round_, redraw in self.index.lost_draws(instance.id, sample):
                     yield UnfinishedSample(
-                        instance, sample, number, redraw, turns, is_replaced=True
+                        instance, sample, round_, redraw, turns, is_replaced=True
                     )
 
-    def answered(self) -> Request | None:
-        """Return the first request about a sample that was answered in an earlier session."""
+    def first_answered_request(self) -> Request | None:
+        """Return a round-1 request that was answered in an earlier session, or None."""
         if self.index is None:
             return None
         table = self.index.attempts
@@ -285,7 +296,7 @@ class RunPlan:
         return None
 
     def verdicts(self, unfinished: UnfinishedSample) -> Verdicts:
-        """Return the recorded verdicts of a sample's first and latest rounds so far."""
+        """Return the recorded verdicts on a sample's first and latest rounds so far."""
         index = self.index
         if index is None or not (
             rows := index.find_rows(unfinished.instance.id, unfinished.sample)
@@ -297,7 +308,7 @@ class RunPlan:
     def turn_verdicts(self, unfinished: UnfinishedSample) -> list[bool | None]:
         """Return the recorded verdicts on a conversation's turns so far (None: missing).
 
-        Turns that were judged without a verdict are left out.
+        Turns that were judged without a verdict are omitted.
         """
         if self.index is None or (table := self.index.attempts.turns) is None:
             return []
@@ -308,7 +319,7 @@ class RunPlan:
         return [_verdict(table.passed[row]) for row in rows if not neutral[row]]
 
     def count(self) -> tuple[int, int]:
-        """Return the total number of the run's samples, and the number of unfinished samples."""
+        """Count the run's samples. Return the total, and the number of unfinished samples."""
         total = unfinished = 0
         for instance in self.instances:
             turns = self.turns(instance)
@@ -318,8 +329,12 @@ class RunPlan:
         return total, unfinished
 
     def turns(self, instance: Instance[Any]) -> int:
-        """Return an instance's number of user turns, or the maximum for a played user."""
-        turns = most_turns(self.task, instance)
+        """Return the maximum number of the user's turns in an instance.
+
+        Raises:
+            ConfigError: If there are too many, or the run cannot have conversations.
+        """
+        turns = max_turns(self.task, instance)
         if turns > MAX_ROUNDS:
             problem = f"{instance.id!r:.60} has {turns:,} turns."
             raise ConfigError(problem, f"Give it at most {MAX_ROUNDS:,}.")
@@ -328,7 +343,7 @@ class RunPlan:
         return turns
 
     def _check_conversation(self, instance: Instance[Any]) -> None:
-        """Raise ConfigError if the run file asks for what a conversation cannot have."""
+        """Raise ConfigError if the run file, or its backend, does not suit a conversation."""
         run = self.run
         conversation = f"{instance.id!r:.60} is a conversation of several turns"
         if run.user is None and user_role(self.task, instance) is not None:
@@ -347,17 +362,21 @@ class RunPlan:
             problem = f"{conversation}, but the backend {backend!r} accepts a single prompt."
             raise ConfigError(problem, "Use a backend with a chat API (harness docs providers).")
 
-    def follows(self, unfinished: UnfinishedSample, number: int, prompt: str) -> bool:
-        """Return whether the file has an answer in round ``number`` that follows a restored one.
+    def has_following(self, restored: UnfinishedSample, round_: int, digest: str) -> bool:
+        """Return whether an answer in a later round that follows a restored one is recorded.
 
-        It does if its messages have the hash ``prompt``, and if the file had no other answer in the
-        round of the restored one, ``unfinished``: otherwise, it does not count.
+        It follows if its prompt is the same, and the restored round has no other recorded answer.
+
+        Args:
+            restored: The sample and round of the restored answer.
+            round_: The later round.
+            digest: Hash of the later round's messages after the restored answer.
         """
-        if self.index is None or number == unfinished.round:
+        if self.index is None or round_ == restored.round:
             return False
-        rounds = self.index.read_rounds(unfinished.instance.id, unfinished.sample, number + 1)
-        hashes = {attempt.round: attempt.request.get("messages_hash") for attempt in rounds}
-        return unfinished.round not in hashes and hashes.get(number) == prompt
+        attempts = self.index.read_rounds(restored.instance.id, restored.sample, round_ + 1)
+        hashes = {attempt.round: attempt.request.get("messages_hash") for attempt in attempts}
+        return restored.round not in hashes and hashes.get(round_) == digest
 
     def _missing_round(self, instance: str, sample: int, turns: int) -> int | None:
         rounds = self.run.rounds
@@ -370,16 +389,27 @@ class RunPlan:
             stop_on_pass=rounds.stop_on_pass and turns == 1,
             retried=self.retried,
             retried_rows=self.retried_rows,
-            final=FINAL | UNANSWERED if turns > 1 else FINAL,
+            final=FINAL_OUTCOMES | UNANSWERED if turns > 1 else FINAL_OUTCOMES,
         )
 
     def request(
-        self, unfinished: UnfinishedSample, number: int, messages: tuple[Message, ...], prompt: str
+        self,
+        unfinished: UnfinishedSample,
+        round_: int,
+        messages: tuple[Message, ...],
+        digest: str,
     ) -> Request:
-        """Build a sample's request for a round. ``prompt`` is the messages' hash."""
+        """Build a sample's request for a round.
+
+        Args:
+            unfinished: The sample, with the instance of the round's turn.
+            round_: The round.
+            messages: The messages to send.
+            digest: Their hash.
+        """
         instance = unfinished.instance
         # Later rounds follow a different answer anyway.
-        redraw = unfinished.redraw if number == unfinished.round else 0
+        redraw = unfinished.redraw if round_ == unfinished.round else 0
         decoding = self.run.decoding
         if decoding.constraint == "task":
             decoding = replace(decoding, constraint=self.task.constraint(instance))
@@ -387,36 +417,33 @@ class RunPlan:
         unsent_seed = self.run.seed
         if unsent_seed is not None and "seed" in self.features:
             # Greedy answers to a prompt are the same whatever the seed, so they share a call.
-            drawn = OWN_DRAWS in self.features and decoding.temperature != 0
-            seed = provider_seed(
-                unsent_seed, prompt, unfinished.sample, redraw, instance.id if drawn else None
-            )
+            is_drawn = OWN_DRAWS in self.features and decoding.temperature != 0
+            draw_id = instance.id if is_drawn else None
+            seed = provider_seed(unsent_seed, digest, unfinished.sample, redraw, draw_id)
             unsent_seed = None
+        turns = unfinished.turns if unfinished.turns > 1 else 0
         request = Request(
             self.run.model.name,
             messages,
             decoding,
             unfinished.sample,
-            Origin(
-                instance.id,
-                unfinished.sample,
-                number,
-                unfinished.turns if unfinished.turns > 1 else 0,
-            ),
+            Origin(instance.id, unfinished.sample, round_, turns),
             seed,
             redraw,
             unsent_seed=unsent_seed,
         )
         adapted = self.task.adapted_request(instance, request)
-        if adapted is request:
-            return request
-        unsupported: dict[str, Any] = {}
+        return request if adapted is request else self._without_unsupported(adapted)
+
+    def _without_unsupported(self, request: Request) -> Request:
+        """Remove decoding parameters that the backend does not support from a request."""
+        removed: dict[str, Any] = {}
         for name in ("temperature", "top_p", "max_tokens", "stop"):
             if name not in self.features:
-                unsupported[name] = () if name == "stop" else None
-        if not unsupported:
-            return adapted
-        return structs.replace(adapted, decoding=replace(adapted.decoding, **unsupported))
+                removed[name] = () if name == "stop" else None
+        if not removed:
+            return request
+        return structs.replace(request, decoding=replace(request.decoding, **removed))
 
 
 def _verdict(passed: int) -> bool | None:
@@ -427,10 +454,10 @@ def _verdict(passed: int) -> bool | None:
 class CachedDraws:
     """The samples whose answers may have been drawn again by earlier sessions of a run.
 
-    If such a run (``--retry``) has lost lines, the replies to all draws are in the cache: they are
-    restored in order, so that the newest counts and the next retry draws a new one. Only then does
-    a session ask for what the cache lacks: a round after an answer that a later draw replaces may
-    never have been asked for.
+    If such a run (``--retry``) has lost lines, the replies to all draws are in the cache. They are
+    restored in order, so that the newest counts and the next retry draws a new one. Only then are
+    replies requested that the cache lacks: a round after an answer that was drawn again may never
+    have been requested.
 
     Args:
         read: Returns the run's plan with its present attempts.
@@ -447,28 +474,28 @@ class CachedDraws:
         self._seen = set[tuple[str, int, int, int]]()
         self.plan = read()
 
-    def next(self) -> Iterator[UnfinishedSample]:
-        """Yield the samples that lack an answer or may have a later draw. Each draw comes once."""
-        self.plan = self._retrying(self._read())
+    def next_samples(self) -> Iterator[UnfinishedSample]:
+        """Yield the samples that lack an answer or may have a later draw, each draw once."""
+        self.plan = self._with_all_retried(self._read())
         for unfinished in chain(self.plan.unfinished(), self.plan.lost_draws()):
             draw = (unfinished.instance.id, unfinished.sample, unfinished.round, unfinished.redraw)
             if draw not in self._seen:
                 self._seen.add(draw)
                 yield unfinished
 
-    def lacks(self) -> bool:
+    def has_missing(self) -> bool:
         """Return whether fewer answers have been drawn again than earlier sessions recorded.
 
-        Without a record, whether one that they retried has been drawn only once.
+        Without a record, return whether any answer that they retried has been drawn only once.
         """
         plan = self._read()
         if self._repeated is not None:
             return plan.index is None or plan.index.n_repeated < self._repeated
-        names = {(sample.instance.id, sample.sample) for sample in plan.unfinished()}
-        for sample in self._retrying(plan).unfinished():
-            if sample.redraw == 1 and (sample.instance.id, sample.sample) not in names:
+        unfinished = {(sample.instance.id, sample.sample) for sample in plan.unfinished()}
+        for sample in self._with_all_retried(plan).unfinished():
+            if sample.redraw == 1 and (sample.instance.id, sample.sample) not in unfinished:
                 return True
         return False
 
-    def _retrying(self, plan: RunPlan) -> RunPlan:
+    def _with_all_retried(self, plan: RunPlan) -> RunPlan:
         return replace(plan, retried=self._retried)

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from typing import Any, cast
 
@@ -21,10 +20,10 @@ from harness.engine.changes import check_changes
 from harness.engine.infrastructure import run_copies
 from harness.engine.job import ONLY_VARIANT, FileVariant, Job, ParaphrasingModel, PlayedUser
 from harness.engine.judges import JudgeModel, build_judges
-from harness.engine.plan import FewShotPrompts, HeldInstances, run_instances
+from harness.engine.plan import CachedInstances, FewShotPrompts, run_instances
 from harness.engine.recorder import build_observers
-from harness.engine.resolving import build_task, resolved
-from harness.engine.turns import as_of
+from harness.engine.resolving import build_task, resolve_defaults
+from harness.engine.turns import instance_at_turn
 from harness.errors import ConfigError, DataInvalid, RunConflict, Unparseable, nearest, option
 from harness.plugin_loader import FILE, Kind, kind
 from harness.ports import APPLICATION, CONSTRAINTS, LOGLIKELIHOODS, Backend, Task, overrides
@@ -37,16 +36,19 @@ from harness.store.runs import run_name, runs_of_file
 logger = logging.getLogger("harness")
 
 Preparation = Callable[[Mapping[str, RunFile], str, models.Resources], None]
-"""Prepares runs before they start: takes them by variant, the prefix of their names, and what this
-process shares between runs. It is called by each command that runs something, so its module should
-import little.
+"""Prepares runs before they start, given the runs by variant, the prefix of their names, and the
+resources that they share. Each command that runs something calls it, so its module should import
+little.
 """
 
 
 def prepare_data(runs: Mapping[str, RunFile], base: str, resources: models.Resources) -> None:
     """Let plug-ins prepare runs before they start, such as by downloading their data.
 
-    The runs are given by variant, and their names begin with ``base``.
+    Args:
+        runs: The runs by variant.
+        base: The prefix of their names.
+        resources: What the runs share.
     """
     for members in declared_members("preparations").values():
         for member in members:
@@ -66,25 +68,28 @@ def prepare(
 ) -> Job:
     """Build a run's task, models, judges and shots, and check that they suit each other.
 
-    ``resources`` are shared with other runs of this process (default: new ones). Failed calls, and
-    attempts whose outcome or finish reason is in ``retried``, are to be made again. ``variant`` is
-    the run's place in a file of several runs. With ``rescore``, a run whose scoring alone has
-    changed is scored again.
+    Args:
+        run: The run file.
+        name: The run's name.
+        settings: The settings.
+        resources: Shared with other runs of this process (default: new ones).
+        retried: Outcomes and finish reasons to retry, besides failed calls.
+        variant: The run's variant in a file of several runs.
+        rescore: Whether to score the recorded answers again if only the scoring has changed.
+
+    Raises:
+        ConfigError: If parts of the run do not suit each other.
+        RunConflict: If the run cannot continue.
     """
     folder = RunFolder(settings.runs_dir, name)
     copies = run_copies(settings)
     if copies is not None and (message := copies.pull(folder)):
         logger.warning(message)
-    only = None  # the limit of this session, if the run has a larger one
-    if folder.has_attempts() and run.limit is not None:
-        before = folder.read_config().limit
-        if before is None or before > run.limit:
-            only = run.limit
-            run = run.model_copy(update={"limit": before})
+    run, session_limit = _keep_larger_limit(run, folder)
     resources = resources or models.Resources(settings)
-    run = resolved(run)
+    run = resolve_defaults(run)
     task = build_task(run, settings)
-    data = HeldInstances(task)
+    data = CachedInstances(task)
     builder = models.ModelBuilder(
         resources,
         run.limits,
@@ -94,7 +99,7 @@ def prepare(
         run.folder,
         run.parsed_shard,
     )
-    run, model = _with_on_error(run, builder.build(run.model), folder)
+    run, model = _set_on_error(run, builder.build(run.model), folder)
     paraphraser: ParaphrasingModel | None = None
     user: PlayedUser | None = None
     judges: tuple[JudgeModel, ...] = ()
@@ -110,7 +115,7 @@ def prepare(
     if run.task.shots.n:
         task.check_shots()
         build_shots = Kind("section_builders").load("task.shots")
-        shots = build_shots(run, task, settings, folder, variant.runs)
+        shots = build_shots(run, task, settings, folder, variant.run_names)
     job = Job(
         run=run,
         folder=folder,
@@ -127,34 +132,44 @@ def prepare(
         observers=build_observers(settings),
         rescore=rescore,
         copies=copies,
-        only=only,
+        session_limit=session_limit,
     )
-    _check(job, resources)
+    _check_job(job, resources)
     return job
 
 
-def _with_on_error(
+def _keep_larger_limit(run: RunFile, folder: RunFolder) -> tuple[RunFile, int | None]:
+    """Keep the limit of earlier sessions if it is larger, and return the session's limit, too."""
+    if run.limit is None or not folder.has_attempts():
+        return run, None
+    recorded_limit = folder.read_config().limit
+    if recorded_limit is not None and recorded_limit <= run.limit:
+        return run, None
+    return run.model_copy(update={"limit": recorded_limit}), run.limit
+
+
+def _set_on_error(
     run: RunFile, model: models.Model, folder: RunFolder
 ) -> tuple[RunFile, models.Model]:
-    """Return a run file and its model with ``on_error`` filled in.
+    """Fill in ``model.on_error``, and return the run file and its model.
 
     By default, crashes count as failures if the backend is the system under test itself, rather
     than a way to reach it: a function, or the user's own class without a server. A run that began
     in an earlier version, which excluded crashes, continues to do so.
 
     Raises:
-        ConfigError: If crashes shall count, but the backend calls a provider.
+        ConfigError: If crashes are to count as failures, but the backend calls a provider.
     """
     section = run.model
     on_error = section.on_error
     backends = kind("backends")
-    own_code = section.backend.endswith(FILE) or section.backend in backends.registered()
+    is_own_code = section.backend.endswith(FILE) or section.backend in backends.registered()
     is_application = APPLICATION in model.backend.features
-    if on_error == "fail" and not (own_code or is_application):
+    if on_error == "fail" and not (is_own_code or is_application):
         problem = f"model.on_error: fail is for your own application, not for {section.backend!r}."
         remedy = "Remove it: a provider's failed calls have no verdict, and are made again."
         raise ConfigError(problem, remedy)
-    if on_error is None and (is_application or (own_code and not model.backend.endpoint)):
+    if on_error is None and (is_application or (is_own_code and not model.backend.endpoint)):
         on_error = "fail"
         if folder.has_attempts():
             on_error = folder.read_config().model.on_error or "exclude"
@@ -162,8 +177,8 @@ def _with_on_error(
     return run.model_copy(update={"model": section}), replace(model, section=section)
 
 
-def _check(job: Job, resources: models.Resources) -> None:
-    """Raise an error if parts of a run do not suit each other, or the run's earlier sessions.
+def _check_job(job: Job, resources: models.Resources) -> None:
+    """Check that the parts of a run suit each other, and the run's earlier sessions.
 
     Raises:
         ConfigError: If sections of the run file do not suit the model, the task or each other.
@@ -192,37 +207,52 @@ def prepare_all(
     base: str,
     resources: models.Resources,
     retried: Collection[str] = (),
-    only: str = "",
+    only_variant: str = "",
     *,
     rescore: bool = False,
     extends: bool = False,
 ) -> dict[str, Job]:
     """Prepare the runs of a file, and return them by variant.
 
-    A run is named ``BASE.VARIANT``, or ``BASE`` in a file without variants. ``only`` selects one
-    variant. ``extends`` says whether earlier runs of other variants still belong to these runs.
+    A run is named ``BASE.VARIANT``, or ``BASE`` in a file without variants.
+
+    Args:
+        runs: The runs by variant.
+        base: The base of their names.
+        resources: What the runs share.
+        retried: Outcomes and finish reasons to retry, besides failed calls.
+        only_variant: The variant to prepare (default: all).
+        rescore: Whether to score the recorded answers again if only the scoring has changed.
+        extends: Whether earlier runs of other variants still belong to these runs.
 
     Raises:
         RunConflict: If a run changed, or the base of new variants is the name of another run.
     """
     names = [run_name(base, variant) for variant in runs]
     root = resources.settings.runs_dir
-    new = not any(RunFolder(root, name).exists() for name in names)
-    if new and RunFolder(root, base).exists():
+    is_new = not any(RunFolder(root, name).exists() for name in names)
+    if is_new and RunFolder(root, base).exists():
         problem = f"There is a run named {base!r}, so this name cannot stand for variants."
         raise RunConflict(problem, f"Choose another name ({option('name', 'NEW')}).")
-    prepared = partial(prepare, resources=resources, retried=retried, rescore=rescore)
-    listed = [*(runs_of_file(root, base) if extends else ()), *runs]
-    listed = [*dict.fromkeys(filter(None, listed))]
-    varied = _varied_keys(runs.values())
+    earlier_variants = runs_of_file(root, base) if extends else {}
+    variant_names = [*dict.fromkeys(filter(None, (*earlier_variants, *runs)))]
+    varied_keys = _varied_keys(runs.values())
     jobs: dict[str, Job] = {}
     for name, (variant, run) in zip(names, runs.items(), strict=True):
-        if only not in ("", variant):
+        if only_variant not in ("", variant):
             continue
-        file_variant = FileVariant(variant, names, listed, extends, varied)
         try:
-            jobs[variant] = job = prepared(run, name, resources.settings, variant=file_variant)
+            job = prepare(
+                run,
+                name,
+                resources.settings,
+                resources=resources,
+                retried=retried,
+                variant=FileVariant(variant, names, variant_names, extends, varied_keys),
+                rescore=rescore,
+            )
             job.fingerprint  # noqa: B018 (a missing package ends all runs before the first call)
+            jobs[variant] = job
         except ConfigError as error:
             where = f"Variant {variant!r}: " if variant else ""
             raise ConfigError(f"{where}{error.message}", error.remedy) from None
@@ -236,8 +266,8 @@ def _varied_keys(runs: Collection[RunFile]) -> list[str]:
         for key, value in flatten(run.task.model_dump(mode="json")).items():
             values.setdefault(key, []).append(value)
     varied: list[str] = []
-    for key, of_runs in values.items():
-        if len(of_runs) < len(runs) or any(value != of_runs[0] for value in of_runs):
+    for key, run_values in values.items():
+        if len(run_values) < len(runs) or any(value != run_values[0] for value in run_values):
             varied.append(key)
     return sorted(varied)
 
@@ -262,19 +292,19 @@ def check_decoding(run: RunFile, backend: Backend, task: Task[Any]) -> None:
             "If its server can, set model.preset to that server or, for a gateway, to the provider "
             "behind it. model.base_url stays as it is (harness docs providers).",
         )
-    _check_needs(run, backend, task)
-    needed = "max_tokens_required" in backend.features and run.decoding.max_tokens is None
-    if needed and not _sets_max_tokens(task):
+    _check_needed_features(run, backend, task)
+    needs_max_tokens = "max_tokens_required" in backend.features
+    if needs_max_tokens and run.decoding.max_tokens is None and not _sets_max_tokens(task):
         raise ConfigError(f"The backend {name!r} needs decoding.max_tokens.", "Set it.")
 
 
 def _constraint_kind(run: RunFile, task: Task[Any]) -> ConstraintKind | None:
-    """Return the kind of the run's decoding constraint, after checking all constraints."""
+    """Check a run's decoding constraints, and return their kind, or None without constraints."""
     constraint = run.decoding.constraint
     if constraint is None:
         return None
     if isinstance(constraint, DecodingConstraint):
-        _check_valid(constraint)
+        _check_constraint(constraint)
         return constraint.kind
     if task.constraint_kind is None:
         raise ConfigError(
@@ -283,11 +313,11 @@ def _constraint_kind(run: RunFile, task: Task[Any]) -> ConstraintKind | None:
         )
     for instance in task.instances():  # a row may have no constraint
         for turn in range(task.turns(instance)):
-            task.constraint(as_of(task, instance, [""] * turn))
+            task.constraint(instance_at_turn(task, instance, [""] * turn))
     return task.constraint_kind
 
 
-def _check_valid(constraint: DecodingConstraint) -> None:
+def _check_constraint(constraint: DecodingConstraint) -> None:
     if constraint.json_schema is not None:
         try:
             validator(constraint.json_schema)
@@ -298,7 +328,8 @@ def _check_valid(constraint: DecodingConstraint) -> None:
         Pattern(constraint.regex, "decoding.constraint.regex")
 
 
-def _check_needs(run: RunFile, backend: Backend, task: Task[Any]) -> None:
+def _check_needed_features(run: RunFile, backend: Backend, task: Task[Any]) -> None:
+    """Raise ConfigError if the backend or the run file lacks what the task needs."""
     name = repr(run.model.backend)
     if preset := run.model.options.get("preset"):
         name += f" with the preset {preset!r}"
@@ -329,11 +360,11 @@ def _sets_max_tokens(task: Task[Any]) -> bool:
     return task.adapted_request(first, request).decoding.max_tokens is not None
 
 
-LOOKED_AT = 100  # instances among whose scores `measure` is looked up
+MAX_SCORED_INSTANCES = 100  # whose scores are searched for that of `measure`
 
 
 def check_measure(run: RunFile, task: Task[Any]) -> None:
-    """Raise ConfigError if the run's answers cannot have the score that ``measure`` names."""
+    """Raise ConfigError if no answer of the run can have the score that ``measure`` names."""
     measure = run.measure
     if measure is None:
         return
@@ -342,14 +373,14 @@ def check_measure(run: RunFile, task: Task[Any]) -> None:
             problem = f"measure: {measure!r:.60} is not one of {run.samples:,} samples."
             raise ConfigError(problem, "Write pass@K, pass^K or any@K, with K up to samples.")
         return
-    names = {PASS_RATE, *run.judge_names}
-    for instance in islice(task.instances(), LOOKED_AT):
-        if measure in names:
+    score_names = {PASS_RATE, *run.judge_names}
+    for instance in islice(task.instances(), MAX_SCORED_INSTANCES):
+        if measure in score_names:
             return
-        last = as_of(task, instance, [""] * (task.turns(instance) - 1))
+        last_turn = instance_at_turn(task, instance, [""] * (task.turns(instance) - 1))
         with suppress(Unparseable):
-            names |= task.score(last, task.reference(last) or "-").keys()
-    if measure not in names:
+            score_names |= task.score(last_turn, task.reference(last_turn) or "-").keys()
+    if measure not in score_names:
         problem = f"measure: {measure!r:.60} is not a score of the task or of a judge."
-        remedy = f"{nearest(measure, sorted(names))} Or write pass@K, pass^K or any@K."
+        remedy = f"{nearest(measure, sorted(score_names))} Or write pass@K, pass^K or any@K."
         raise ConfigError(problem, remedy)

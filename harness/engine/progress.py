@@ -54,18 +54,18 @@ class Tally:
     """
 
     expected: int = 0  # samples (or judgements, or questions) unfinished at the start
-    already: int = 0  # samples finished by earlier sessions
+    finished_earlier: int = 0  # samples finished by earlier sessions
     rounds: int = 1  # maximum rounds of a sample
     budget: Budget | None = None
     clock: Callable[[], float] = time.monotonic
     finished: int = 0
     attempts: int = 0
-    turns: int = 1  # most turns of the user in a conversation so far (its rounds are turns)
+    turns: int = 1  # the user's turns in the longest conversation so far (its rounds are turns)
     calls: int = 0
     cached: int = 0
     passed: int = 0
     judged: int = 0
-    judged_answers: int = 0  # answers with a verdict, without crashes and the like, which fail
+    judged_answers: int = 0  # answers with a verdict and the outcome ok
     first_passed: int = 0
     first_judged: int = 0
     score: str = ""  # a numeric score of answers without a verdict
@@ -92,27 +92,33 @@ class Tally:
     def __post_init__(self) -> None:
         self._started = self.clock()
 
-    def expect(self, unfinished: int, already: int) -> None:
-        """Set how many samples are to be finished, and how many already were."""
+    def expect(self, unfinished: int, finished_earlier: int) -> None:
+        """Set the number of samples to finish, and the number finished by earlier sessions."""
         self.expected = unfinished
-        self.already = max(-self.finished, already)
+        self.finished_earlier = max(-self.finished, finished_earlier)
 
     def record_earlier(self, index: AttemptIndex) -> None:
         """Count the verdicts of earlier sessions' attempts."""
         passed = index.attempts.passed  # 1, 0, or below 0 without a verdict
-        answered = index.attempts.outcome == OUTCOMES.index("ok")
-        self.judged_answers = int(((passed >= 0) & answered).sum())
-        first = passed[index.attempts.round == 1]
-        self.first_judged = int((first >= 0).sum())
-        self.first_passed = int((first == 1).sum())
-        latest = passed[index.last_rounds()]
-        self.judged = int((latest >= 0).sum())
-        self.passed = int((latest == 1).sum())
+        is_ok = index.attempts.outcome == OUTCOMES.index("ok")
+        self.judged_answers = int(((passed >= 0) & is_ok).sum())
+        first_passed = passed[index.attempts.round == 1]
+        self.first_judged = int((first_passed >= 0).sum())
+        self.first_passed = int((first_passed == 1).sum())
+        latest_passed = passed[index.last_rounds()]
+        self.judged = int((latest_passed >= 0).sum())
+        self.passed = int((latest_passed == 1).sum())
 
     def record(
         self, attempt: Attempt, passed: bool | None = None, before: Verdicts = NO_VERDICTS
     ) -> None:
-        """Count an attempt, its calls and verdict. ``before`` has the sample's earlier verdicts."""
+        """Count an attempt, its calls and its verdict.
+
+        Args:
+            attempt: The attempt.
+            passed: Its verdict by rules and judges (None: no verdict).
+            before: The verdicts on the sample's earlier rounds.
+        """
         self.attempts += 1
         self.turns = max(self.turns, attempt.turns or 1)
         self._open += 1
@@ -141,8 +147,9 @@ class Tally:
         self.last_error = error
         example = self.examples.setdefault(exception, error) if exception else error
         kind = outcome, with_example(exception, example)
-        counted = kind in self.errors or len(self.errors) < MAX_ERROR_KINDS
-        self.errors[kind if counted else (outcome, OTHER_ERRORS)] += 1
+        if kind not in self.errors and len(self.errors) >= MAX_ERROR_KINDS:
+            kind = outcome, OTHER_ERRORS
+        self.errors[kind] += 1
 
     def _count_score(self, attempt: Attempt) -> None:
         for name, score in attempt.scores.items():
@@ -174,7 +181,7 @@ class Tally:
         return self.paid_before + self.cost_usd
 
     @property
-    def left(self) -> int:
+    def unfinished(self) -> int:
         """The number of unfinished samples."""
         return self.expected - self.finished
 
@@ -192,9 +199,10 @@ class Tally:
     @property
     def eta_s(self) -> float | None:
         """The estimated seconds until all samples are finished, or None if no round is done yet."""
-        return (
-            (self.clock() - self._started) * (self.expected / self.done - 1) if self.done else None
-        )
+        if not self.done:
+            return None
+        elapsed = self.clock() - self._started
+        return elapsed * (self.expected / self.done - 1)
 
 
 Listener = Callable[[Tally, Stop, Notices], AbstractContextManager[Any]]

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 REASONING = "model.reasoning"
 """The run file's key for the marks of the evaluated model."""
 
-FIRST = 200  # recorded attempts that are looked at when a run is resumed
+MAX_SEARCHED_ATTEMPTS = 200  # first recorded attempts to search when a run is resumed
 
-Answers = Mapping[str, int]
+MarkCounts = Mapping[str, int]
 """The number of answers that begin with each unknown mark."""
 
 
@@ -56,34 +56,36 @@ class SeparatedCalls:
     unknown_reasons: Counter[str] = field(default_factory=Counter)
 
     async def __call__(self, request: Request) -> Call:
-        """Return the call. Its reply's text is the answer alone."""
+        """Make a call, and return it with a reply whose text is only the answer."""
         try:
             call = await self.calls(request)
         except ReplyUnsaved as error:
-            error.call = self._separated(request, error.call)
+            error.call = self._separate(request, error.call)
             raise
-        return self._separated(request, call)
+        return self._separate(request, call)
 
-    def _separated(self, request: Request, call: Call) -> Call:
+    def _separate(self, request: Request, call: Call) -> Call:
         reply = call.reply
         if reply.finish_reason not in FINISH_REASONS:
             self.unknown_reasons[reply.finish_reason] += 1
         if request.loglikelihoods or request.window or not self.reasoning.may_mark(reply.text):
             return call
         prompt = _prompt(request, self.evaluated)
-        answer, reasoning = _separated(self.reasoning, reply.text, prompt, self.unknown)
+        answer, reasoning = _separate_text(self.reasoning, reply.text, prompt, self.unknown)
         if reasoning is None:
             return call
-        changed = replace(
+        separated_reply = replace(
             reply,
             text=answer,
             reasoning=reply.reasoning or reasoning,
-            logprobs=_of_answer(reply.logprobs, reply.text, answer),
+            logprobs=_answer_logprobs(reply.logprobs, reply.text, answer),
         )
-        return replace(call, reply=changed)
+        return replace(call, reply=separated_reply)
 
 
-def _separated(reasoning: Reasoning, text: str, prompt: Prompt, unknown: Counter[str]) -> Separated:
+def _separate_text(
+    reasoning: Reasoning, text: str, prompt: Prompt, unknown: Counter[str]
+) -> Separated:
     """Separate a text, and count the unknown mark with which its answer begins, if any."""
     separated = reasoning.separate(text, prompt)
     mark = reasoning.unknown(separated.answer, prompt)
@@ -98,26 +100,34 @@ def _prompt(request: Request, evaluated: bool) -> Prompt:
         texts = [message.content for message in messages if message.role == "system"]
         return Prompt(texts, decoding=request.decoding.given())
     # Each later round adds a turn of the user, after an answer. Earlier ones are shots.
-    turns = [place for place, message in enumerate(messages) if message.role == "user"]
-    last = turns[-request.origin.round] if len(turns) >= request.origin.round else len(messages)
-    opening = messages[: last + 1]
-    later = messages[last + 1 :]
+    user_indices = [i for i, message in enumerate(messages) if message.role == "user"]
+    round_number = request.origin.round
+    prompt_end = len(messages)
+    if len(user_indices) >= round_number:
+        prompt_end = user_indices[-round_number] + 1
+    opening = messages[:prompt_end]
+    later_messages = messages[prompt_end:]
     return Prompt(
         [message.content for message in opening if message.role != "assistant"],
         request.decoding.given(),
-        turns=[message.content for message in later if message.role != "assistant"],
-        answers=[message.content for message in later if message.role == "assistant"],
+        turns=[message.content for message in later_messages if message.role != "assistant"],
+        answers=[message.content for message in later_messages if message.role == "assistant"],
         examples=[message.content for message in opening if message.role == "assistant"],
     )
 
 
-def _of_answer(logprobs: Logprobs | None, text: str, answer: str) -> Logprobs | None:
-    """Return the positions of the answer, or None unless the likeliest tokens before spell it."""
-    before = text.removesuffix(answer) if answer else text
+def _answer_logprobs(logprobs: Logprobs | None, text: str, answer: str) -> Logprobs | None:
+    """Return the log-probabilities of an answer that ends a text, or None if they are not known.
+
+    The answer begins where the likeliest tokens spell the text before it.
+    """
+    if not logprobs:
+        return None
+    text_before = text.removesuffix(answer) if answer else text
     spelled = ""
-    for position, tokens in enumerate(logprobs or ()):
-        if spelled == before:
-            return logprobs[position:] if logprobs else None
+    for position, tokens in enumerate(logprobs):
+        if spelled == text_before:
+            return logprobs[position:]
         spelled += tokens[0].token if tokens else ""
     return None
 
@@ -139,7 +149,7 @@ class RecordedReasoning:
         """Return an attempt without reasoning in its text.
 
         Args:
-            attempt: The attempt.
+            attempt: The recorded attempt.
             earlier: The attempts in the sample's earlier rounds.
         """
         if not attempt.text or attempt.finish_reason == CONSTRAINT_REFUSED:
@@ -151,7 +161,7 @@ class RecordedReasoning:
         if attempt.request.get("loglikelihoods") or attempt.request.get("window"):
             return attempt
         prompt = _recorded_prompt(attempt, earlier)
-        answer, reasoning = _separated(self.reasoning, attempt.text, prompt, self.unknown)
+        answer, reasoning = _separate_text(self.reasoning, attempt.text, prompt, self.unknown)
         if reasoning is None:
             return attempt
         self.separated += 1
@@ -172,7 +182,7 @@ def _recorded_prompt(attempt: Attempt, earlier: Sequence[Attempt]) -> Prompt:
 
 
 class RecordedAnswers:
-    """A run's recorded attempts with their reasoning separated, as all scorers and judges get them.
+    """A run's recorded attempts with their reasoning separated, for all scorers and judges.
 
     Args:
         index: The run's attempts.
@@ -183,8 +193,8 @@ class RecordedAnswers:
         self._index = index
         self._recorded = RecordedReasoning(reasoning)
 
-    def of(self, attempts: Iterable[Attempt]) -> Iterator[Attempt]:
-        """Yield the given attempts of the run, with their reasoning separated."""
+    def separate(self, attempts: Iterable[Attempt]) -> Iterator[Attempt]:
+        """Yield attempts of the run with their reasoning separated."""
         for attempt in attempts:
             earlier: Sequence[Attempt] = ()
             if attempt.round > 1:
@@ -199,10 +209,12 @@ class RecordedAnswers:
         return rounds
 
 
-def unseparated(attempts: AttemptIndex, reasoning: Reasoning) -> str:
-    """Return a warning if a run's first answers contain reasoning, else ""."""
+def reasoning_warning(attempts: AttemptIndex, reasoning: Reasoning) -> str:
+    """Return a warning if a run's first recorded answers contain reasoning, else ""."""
     recorded = RecordedReasoning(reasoning)
-    for attempt in attempts.read(Attempt, range(min(FIRST, len(attempts))), judged=False):
+    for attempt in attempts.read(
+        Attempt, range(min(MAX_SEARCHED_ATTEMPTS, len(attempts))), judged=False
+    ):
         if attempt.round == 1:
             recorded.separate(attempt, ())
     if not recorded.separated:
@@ -211,7 +223,7 @@ def unseparated(attempts: AttemptIndex, reasoning: Reasoning) -> str:
     return f"answers of earlier sessions contain reasoning, which was scored, too. {remedy}"
 
 
-def mark_warnings(answers: Answers, where: str = "model") -> Iterator[str]:
+def mark_warnings(answers: MarkCounts, where: str = "model") -> Iterator[str]:
     """Yield a warning for each unknown mark with which answers begin.
 
     Args:
@@ -220,9 +232,9 @@ def mark_warnings(answers: Answers, where: str = "model") -> Iterator[str]:
     """
     flag = option("rescore") if where == "model" else option("fresh")
     for mark, count in sorted(answers.items()):
-        begin = "1 answer begins" if count == 1 else f"{count:,} answers begin"
+        subject = "1 answer begins" if count == 1 else f"{count:,} answers begin"
         yield (
-            f"{begin} with {mark}, which is not known as a mark of reasoning. If it is one, what "
+            f"{subject} with {mark}, which is not known as a mark of reasoning. If it is one, what "
             f"follows was scored as the answer: set {where}.reasoning: "
             f"[known, ['{mark}', '{closing_of(mark)}']] and run again with {flag}."
         )

@@ -1,4 +1,4 @@
-"""Records the attempts of a session: writes their lines, counts them, and tells the observers."""
+"""Records the attempts of a session: writes their lines, counts them, and notifies observers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from harness.calls.backend_layers import ModelAnswers
 from harness.calls.signals import Notices
 from harness.config.settings import Settings
-from harness.engine.assessment import ScoreWarnings, warnings_of
+from harness.engine.assessment import ScoreWarnings, score_warnings
 from harness.engine.progress import NO_VERDICTS, Tally, Verdicts
 from harness.plugin_loader import kind
 from harness.ports import Observer
@@ -26,7 +26,7 @@ class AttemptRecorder:
     """Records attempts, but holds back crashes until any call of the run has been answered.
 
     If all calls crash, the cause is probably outside the prompts, such as a failed import or an
-    outage. The crashes are then failed calls, which count for nothing and are made again.
+    outage. The crashes are then failed calls, which have no verdict and are made again.
 
     Args:
         writer: Appends to the run's ``attempts.jsonl``.
@@ -75,7 +75,7 @@ class AttemptRecorder:
 
     def _write(self, attempt: Attempt, passed: bool | None, before: Verdicts) -> None:
         self._writer.append(attempt)
-        for warning in warnings_of(attempt.scores):
+        for warning in score_warnings(attempt.scores):
             self.score_warnings[warning] += 1
         self._tally.record(attempt, passed, before)
         self._observers.attempt(attempt)
@@ -95,7 +95,7 @@ def build_observers(settings: Settings) -> dict[str, Observer]:
 class Observers:
     """The observers of one session of a run.
 
-    One that raises an exception is dropped, and the run continues.
+    An observer that raises an exception is dropped, and the run continues.
     """
 
     def __init__(self, observers: Mapping[str, Observer], notices: Notices) -> None:
@@ -114,8 +114,8 @@ class Observers:
     def run_ended(self, ended: str, metrics: Metrics | None) -> None:
         """Report how the session ended, and the metrics of the whole run, if available."""
         if self._observers:
-            figures = {} if metrics is None else msgspec.to_builtins(metrics, str_keys=True)
-            self._notify("run_ended", lambda observer: observer.run_ended(ended, figures))
+            content = {} if metrics is None else msgspec.to_builtins(metrics, str_keys=True)
+            self._notify("run_ended", lambda observer: observer.run_ended(ended, content))
 
     def _notify(self, event: str, call: Callable[[Observer], None]) -> None:
         for name, observer in list(self._observers.items()):

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -45,7 +45,12 @@ def replies_path(settings: Settings) -> Path:
 
 
 def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCache:
-    """Open the reply cache, which may be a plug-in's. ``notice`` receives warnings."""
+    """Open the reply cache, which may be a plug-in's.
+
+    Args:
+        settings: The settings.
+        notice: Receives warnings.
+    """
     with contextlib.suppress(OSError):  # opening the cache reports why
         make_folder(settings.cache_dir)
     restore = partial(recorded_replies, settings.runs_dir)
@@ -59,8 +64,8 @@ def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCach
 def recorded_replies(runs_dir: Path) -> Iterator[ReplyRow]:
     """Yield the replies in all runs' attempts, as rows for a new cache.
 
-    Replies of runs that were made here come first: the cache keeps the first one of a call. Of
-    other runs, only those count whose model is the same on each machine.
+    Replies of runs that were made here come first: the cache keeps the first reply to a call. Runs
+    that were made elsewhere count only if their model is the same on each machine.
     """
     own_runs: list[RunFolder] = []
     foreign_runs: list[RunFolder] = []
@@ -68,17 +73,17 @@ def recorded_replies(runs_dir: Path) -> Iterator[ReplyRow]:
         with contextlib.suppress(HarnessError):  # skip a folder that cannot be read
             if folder.was_made_here():
                 own_runs.append(folder)
-            elif not _is_local(folder.read_config().model):
+            elif not _is_machine_specific(folder.read_config().model):
                 foreign_runs.append(folder)
     for folder in (*own_runs, *foreign_runs):
         with contextlib.suppress(HarnessError):
-            yield from _replies_of(folder)
+            yield from _read_replies(folder)
 
 
-def _is_local(model: ModelSection) -> bool:
-    """Return whether a model may be another one on another machine.
+def _is_machine_specific(model: ModelSection) -> bool:
+    """Return whether a model may differ between machines.
 
-    That is the user's own code, or a server whose address has a meaning on its network only.
+    Such models are the user's own code, and servers whose addresses are local to a network.
     """
     if kind("backends").is_own_code(model.backend):
         return True
@@ -101,20 +106,20 @@ def _is_local(model: ModelSection) -> bool:
 _LOCAL_DOMAINS = (".local", ".localhost", ".localdomain", ".internal", ".lan", ".home.arpa")
 
 
-def _replies_of(folder: RunFolder) -> Iterator[ReplyRow]:
+def _read_replies(folder: RunFolder) -> Iterator[ReplyRow]:
     """Yield the replies in a run's attempts, except those in lines that were edited.
 
-    Replies with log-probabilities are skipped, because attempts do not record these.
+    Replies with log-probabilities are skipped, because attempts do not record log-probabilities.
     """
     decoder = msgspec.json.Decoder(Attempt)
     backend = folder.read_config().model.backend
     seals = LineSeals(folder.path)
-    for number, (_, text) in enumerate(read_lines(folder.attempts), 1):
+    for line_number, (_, text) in enumerate(read_lines(folder.attempts), 1):
         try:
-            seals.check(text, folder.attempts, number)
+            seals.check(text, folder.attempts, line_number)
             attempt = decoder.decode(text)
             key = bytes.fromhex(attempt.call_id or "")
-            reply = _reply(attempt)
+            reply = _reply_of(attempt)
             content = b"" if reply is None else encode_reply(reply)
         except (msgspec.MsgspecError, DataInvalid, ValueError, OverflowError):
             continue
@@ -126,7 +131,7 @@ def _replies_of(folder: RunFolder) -> Iterator[ReplyRow]:
 def cached_calls(folder: RunFolder) -> set[str]:
     """Return the ids of a run's calls whose replies are cached if they are complete.
 
-    Those of judges that are not in the run file are omitted, because their backend is not known.
+    Calls of judges that are not in the run file are omitted, because their backend is not known.
     """
     from harness.store.calls import read_callers  # NumPy takes 0.2 s to import
 
@@ -134,7 +139,8 @@ def cached_calls(folder: RunFolder) -> set[str]:
     backends = {judge.as_: judge.model.backend for judge in run.judges}
     backends[""] = run.model.backend
     cacheable = {caller for caller, backend in backends.items() if _is_cacheable(backend)}
-    return {name for name, caller in read_callers(folder.attempts).items() if caller in cacheable}
+    callers = read_callers(folder.attempts)
+    return {call_id for call_id, caller in callers.items() if caller in cacheable}
 
 
 def _is_cacheable(name: str) -> bool:
@@ -149,12 +155,17 @@ async def save_replies(replies: ReplyCache, folder: RunFolder, call_ids: Collect
     """Save a run's replies that a cache has lost, before the run is deleted.
 
     They are not saved if the run was made elsewhere, or if the user has deleted them from the
-    cache. ``call_ids`` are those of the run's recorded calls.
+    cache.
+
+    Args:
+        replies: The cache.
+        folder: The run's folder.
+        call_ids: The ids of the run's recorded calls.
 
     Returns:
         The number of replies that the cache still lacks.
     """
-    missing = _missing(replies, [bytes.fromhex(name) for name in call_ids])
+    missing = _missing_keys(replies, [bytes.fromhex(call_id) for call_id in call_ids])
     if not missing:
         return 0
     [(pruned_at,)] = replies.read(
@@ -162,27 +173,30 @@ async def save_replies(replies: ReplyCache, folder: RunFolder, call_ids: Collect
     )
     writes: list[asyncio.Future[None]] = []
     if folder.was_made_here():
-        for row in _replies_of(folder):
-            if row[0] in missing and row[-1] > pruned_at:
+        for row in _read_replies(folder):
+            key = row[0]
+            created_at = row[-1]
+            if key in missing and created_at > pruned_at:
                 writes.append(replies.write(Write([row])))
-                missing.remove(row[0])
-            if len(writes) >= _AT_ONCE:
+                missing.remove(key)
+            if len(writes) >= _ROWS_AT_ONCE:
                 await asyncio.gather(*writes)
                 writes.clear()
     await asyncio.gather(*writes)
     return len(missing - _incomplete_calls(folder))
 
 
-_AT_ONCE = 500  # rows
+_ROWS_AT_ONCE = 500
 
 
-def _missing(replies: ReplyCache, keys: Sequence[bytes]) -> set[bytes]:
+def _missing_keys(replies: ReplyCache, keys: Sequence[bytes]) -> set[bytes]:
+    """Return the keys of calls that have no reply in the cache."""
     missing = {*keys}
-    for first in range(0, len(keys), _AT_ONCE):
-        some = keys[first : first + _AT_ONCE]
-        places = ", ".join("?" * len(some))
-        query = f"SELECT key FROM replies WHERE key IN ({places})"  # noqa: S608
-        missing.difference_update(key for (key,) in replies.read(query, some))
+    for start in range(0, len(keys), _ROWS_AT_ONCE):
+        batch = keys[start : start + _ROWS_AT_ONCE]
+        placeholders = ", ".join("?" * len(batch))
+        query = f"SELECT key FROM replies WHERE key IN ({placeholders})"  # noqa: S608
+        missing.difference_update(key for (key,) in replies.read(query, batch))
     return missing
 
 
@@ -193,13 +207,14 @@ def _incomplete_calls(folder: RunFolder) -> set[bytes]:
     for _, text in read_lines(folder.attempts):
         with contextlib.suppress(msgspec.MsgspecError):
             attempt = decoder.decode(text)
-            empty = not (attempt.text or "").strip() and attempt.finish_reason not in REFUSALS
-            if attempt.call_id and (empty or attempt.finish_reason in INTERRUPTIONS):
+            is_empty = not (attempt.text or "").strip() and attempt.finish_reason not in REFUSALS
+            if attempt.call_id and (is_empty or attempt.finish_reason in INTERRUPTIONS):
                 incomplete.add(bytes.fromhex(attempt.call_id))
     return incomplete
 
 
-def _reply(attempt: Attempt) -> Reply | None:
+def _reply_of(attempt: Attempt) -> Reply | None:
+    """Return the reply that an attempt records, or None if it is not recorded completely."""
     text = attempt.text
     reason = attempt.finish_reason
     if attempt.v != SCHEMA_VERSION or text is None or reason is None:
@@ -233,29 +248,26 @@ _PAID_REPLIES = "SELECT key, model, reply FROM replies WHERE instr(reply, ?)"
 def count_unrecorded(
     replies: ReplyCache, folder: RunFolder, run_ids: Iterable[str]
 ) -> dict[str, UnrecordedCalls]:
-    """Return the calls that a run has paid for, but whose lines are lost, by the model's key.
+    """Count the calls that a run has paid for but whose lines are lost, by the model's key.
 
-    ``run_ids`` are the run's id and those of the runs that were merged into it. A superseded answer
-    or judgement whose line is lost, and which no session restores, is thereby still part of the
-    run's cost. Calls of models that have the same name only count for the run.
+    The key "" stands for the whole run. Thus a superseded answer or judgement whose line is lost,
+    and which no session restores, is still part of the run's cost. Calls of models with the same
+    name only count for the whole run.
+
+    Args:
+        replies: The cache.
+        folder: The run's folder.
+        run_ids: The ids of the run, and of the runs that were merged into it.
     """
     from harness.store.calls import read_call_ids  # NumPy takes 0.2 s to import
 
     counts: dict[str, UnrecordedCalls] = {}
-    recorded = read_call_ids(folder.attempts)
-    run = folder.read_config()
-    keys: dict[str | None, list[str]] = defaultdict(list)  # of models, by name
-    keys[run.model.name].append("model")
-    if run.polish is not None:
-        keys[run.polish.name].append("polish")
-    if run.user is not None:
-        keys[run.user.model.name].append("user.model")
-    for judge_name, judge in read_register(folder.path).judges.items():
-        keys[judge.model].append(f"judges.{judge_name}.model")
+    recorded_ids = read_call_ids(folder.attempts)
+    model_keys = _model_keys(folder)
     decode = msgspec.msgpack.Decoder(_PaidReply).decode
     for run_id in run_ids:
-        for key, name, content in replies.read(_PAID_REPLIES, [run_id.encode()]):
-            if key.hex() in recorded:
+        for key, model_name, content in replies.read(_PAID_REPLIES, [run_id.encode()]):
+            if key.hex() in recorded_ids:
                 continue
             try:
                 reply = decode(content)
@@ -270,6 +282,21 @@ def count_unrecorded(
                 reply.cost_usd or 0.0,
                 int(reply.cost_usd is None),
             )
-            for where in ("", *(keys[name] if len(keys[name]) == 1 else ())):
+            keys = model_keys[model_name]
+            for where in ("", *(keys if len(keys) == 1 else ())):
                 counts[where] = counts.get(where, UnrecordedCalls()) + call
     return counts
+
+
+def _model_keys(folder: RunFolder) -> Mapping[str | None, list[str]]:
+    """Return the keys of a run's models in its run file, by the model's name."""
+    run = folder.read_config()
+    keys: dict[str | None, list[str]] = defaultdict(list)
+    keys[run.model.name].append("model")
+    if run.polish is not None:
+        keys[run.polish.name].append("polish")
+    if run.user is not None:
+        keys[run.user.model.name].append("user.model")
+    for judge_name, judge in read_register(folder.path).judges.items():
+        keys[judge.model].append(f"judges.{judge_name}.model")
+    return keys

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.config import shipped
 from harness.config.loading import expand_variants, parse_override
@@ -16,16 +16,16 @@ from harness.config.settings import Settings
 from harness.config.yaml_text import read_mapping
 from harness.datasets.folder import DataFolder
 from harness.datasets.rows import differing_row_numbers, item_numbers_text
+from harness.engine.inline_rows import inline_rows_path, write_rows
 from harness.engine.judges import judge_fingerprint
-from harness.engine.own_rows import own_rows, write_rows
 from harness.engine.resolving import (
     build_task,
+    check_same_server,
     code_hashes,
-    if_grown,
-    named_model,
+    parse_model_name,
     recording_hashes,
-    refuse_other_address,
-    resolved,
+    replace_grown_hashes,
+    resolve_defaults,
 )
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.execution import (
@@ -61,11 +61,14 @@ from harness.wording import first_few
 
 logger = logging.getLogger("harness")
 
-Functions = dict[str, Callable[..., Any]]  # the functions given as checks in one call, by name
+Functions = dict[str, Callable[..., Any]]
+"""The functions that a caller of the Python API gives as checks, by name."""
 
-RUN_FILE = (".yaml", ".yml")  # suffixes
-LISTED = 10  # names in a message
-INPUTS = frozenset({f"{name}{HASH_SUFFIX}" for name in ("checks", "dataset", "documents")})
+RUN_FILE_SUFFIXES = (".yaml", ".yml")
+MAX_LISTED_NAMES = 10  # in a message
+TASK_INPUT_HASHES = frozenset(
+    {f"{name}{HASH_SUFFIX}" for name in ("checks", "dataset", "documents")}
+)
 """Hashes in a fingerprint that depend on the task and the seed alone."""
 
 
@@ -77,53 +80,57 @@ def read_runs(
     further: Mapping[str, Any] | None = None,
     limit: int | None = None,
 ) -> tuple[str, dict[str, RunFile]]:
-    """Read a run file. Return a base name for its runs, and the runs by variant.
+    """Read a run file, and return the base of its runs' names and the runs by variant.
 
     Args:
         file: A run file's path, the name of a shipped run file, or a run file's content.
-            ``task.rows`` may be a list of rows, and a model may be given by its name. In content
-            and in ``further``, ``task.checks`` may contain functions, which are registered as
-            checkers under their names.
-        model: Replaces the file's model (see `named_model`) and is added to the base name.
+            ``task.rows`` may be a list of rows, and a model may be its name. In content and in
+            ``further``, ``task.checks`` may contain functions, which are registered as checkers
+            under their names.
+        model: Replaces the file's model (see `parse_model_name`) and is added to the base name.
         overrides: ``KEY=VALUE`` overrides.
         further: More overrides: values by dotted key.
         limit: Overrides the file's limit.
     """
     functions: Functions = {}
-    values = _plain(further or {}, functions)
+    values = _to_plain(further or {}, functions)
     if limit is not None:
         values["limit"] = limit
     if isinstance(file, Mapping):
         base = "run"
         where = "the run file"
-        tree = _plain(file, functions)
+        tree = _to_plain(file, functions)
     else:
         path = _find_file(str(file))
         base = path.stem
         where = str(path)
-        tree = read_mapping(path)
-        if in_run_folder(path):
-            report_executions()
-            tree = set_rows_path(tree, path.parent.absolute())
-        tree = _plain(tree, functions, where=where)
-        if path == Path(file):  # a shipped file has no files next to it
-            tree = _located(tree, path.parent.absolute())
+        tree = _read_tree(path, functions, is_shipped=path != Path(file))
     changes: list[str] = []
     if model:
         base = f"{base}.{to_run_name(model)}"
-        refuse_other_address(tree, where, model, [*overrides, *(f"{key}=" for key in values)])
-        changes.append(f"model={json.dumps(named_model(model))}")
-    rows = [text for text in overrides if text.startswith("task.rows=")]
-    changes += [text for text in overrides if text not in rows]
-    values = {**_plain(dict(map(parse_override, rows)), functions), **values}
-    return base, expand_variants(tree, where, changes, values, _named)
+        check_same_server(tree, where, model, [*overrides, *(f"{key}=" for key in values)])
+        changes.append(f"model={json.dumps(parse_model_name(model))}")
+    row_overrides = [text for text in overrides if text.startswith("task.rows=")]
+    changes += [text for text in overrides if text not in row_overrides]
+    values = {**_to_plain(dict(map(parse_override, row_overrides)), functions), **values}
+    return base, expand_variants(tree, where, changes, values, _model_section)
 
 
-def _named(model: str) -> dict[str, Any]:
+def _read_tree(path: Path, functions: Functions, *, is_shipped: bool) -> dict[str, Any]:
+    """Read a run file, with the paths in it relative to its folder unless it is a shipped file."""
+    tree = read_mapping(path)
+    if in_run_folder(path):
+        report_executions()
+        tree = set_rows_path(tree, path.parent.absolute())
+    tree = _to_plain(tree, functions, where=str(path))
+    return tree if is_shipped else _resolve_paths(tree, path.parent.absolute())
+
+
+def _model_section(model: str) -> dict[str, Any]:
     if "/" not in model and model not in kind("backends").names():  # not shown: it may be a key
         problem = "A model is neither a section nor the name of one."
         raise ConfigError(problem, "Write BACKEND/NAME, as in model: openai/gpt-4o-mini.")
-    return named_model(model)
+    return parse_model_name(model)
 
 
 def _find_file(file: str) -> Path:
@@ -136,73 +143,84 @@ def _find_file(file: str) -> Path:
         raise ConfigError(error.message, remedy) from None
 
 
-def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Add the run file's folder, and look up plug-ins' Python files relative to it."""
-    _locate(tree, DataFolder(folder, folder).next_to_run_file)
+def _resolve_paths(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Add the run file's folder, and make the paths of plug-ins' files absolute, in place."""
+    _resolve_plugin_paths(tree, DataFolder(folder, folder).next_to_run_file)
     return {**tree, "folder": str(folder / str(tree.get("folder") or "."))}
 
 
-def _locate(section: Any, located: Callable[[str], str]) -> None:
-    """Apply ``located`` to each path of a plug-in, except in checks."""
+def _resolve_plugin_paths(section: Any, resolve: Callable[[str], str]) -> None:
+    """Apply ``resolve`` to each path of a plug-in in a section or list, except in checks."""
     for key, value in section.items() if isinstance(section, dict) else enumerate(section):
-        last = str(key).rpartition(".")[2]
-        if isinstance(value, dict | list) and last != "checks":
-            _locate(value, located)
-        elif isinstance(value, str) and value.endswith(FILE) and last in ("backend", "name"):
-            section[key] = located(value)
+        last_key = str(key).rpartition(".")[2]
+        if isinstance(value, dict | list) and last_key != "checks":
+            _resolve_plugin_paths(value, resolve)
+        elif isinstance(value, str) and value.endswith(FILE) and last_key in ("backend", "name"):
+            section[key] = resolve(value)
 
 
 _TASK = re.compile(r"task|matrix\.task\.[^.]+|variants\.[^.]+\.task")  # keys of tasks' sections
 
 
-def _plain(
+def _to_plain(
     tree: Mapping[Any, Any], functions: Functions, section: str = "", where: str = ""
 ) -> dict[str, Any]:
-    """Return a run file's content with functions replaced by their names, and rows by a path."""
-    content: dict[str, Any] = {}
+    """Replace functions in a run file's content by their names, and rows by a path.
+
+    Args:
+        tree: The content.
+        functions: Receives the functions.
+        section: The dotted key of ``tree`` in the run file.
+        where: The run file's path, for messages, or "".
+    """
+    plain: dict[str, Any] = {}
     for key, value in tree.items():
-        name = registered(key, functions)
+        name = register_checker(key, functions)
         if _TASK.fullmatch(section) and name == "rows":
             if "path" in tree:
                 raise ConfigError("task.rows and task.path are both given.", "Keep one of them.")
-            content = {"name": "jsonl"} | content | {"path": write_rows(value, where)}
+            plain = {"name": "jsonl"} | plain | {"path": write_rows(value, where)}
         elif section == "task" and name == "path":
-            content = {"name": "jsonl"} | content | {"path": value}
+            plain = {"name": "jsonl"} | plain | {"path": value}
         elif name == "task.rows" and section == "matrix":
             remedy = "Write variants: {one: {task.rows: […]}, two: {task.rows: […]}}."
             raise ConfigError("matrix cannot vary task.rows.", remedy)
         elif name == "task.rows":
-            content["task.path"] = write_rows(value, where)
+            plain["task.path"] = write_rows(value, where)
         elif isinstance(value, Mapping):
-            content[name] = _plain(value, functions, f"{section}.{name}".lstrip("."), where)
+            plain[name] = _to_plain(value, functions, f"{section}.{name}".lstrip("."), where)
         elif isinstance(value, list | tuple):
-            content[name] = [
-                _plain(item, functions)
+            plain[name] = [
+                _to_plain(item, functions)
                 if isinstance(item, Mapping)
-                else registered(item, functions)
+                else register_checker(item, functions)
                 for item in value
             ]
         else:
-            content[name] = registered(value, functions) if name == "checks" else value
-    return content
+            plain[name] = register_checker(value, functions) if name == "checks" else value
+    return plain
 
 
 def task_section(tree: Mapping[str, Any], functions: Functions) -> dict[str, Any]:
-    """Return a section ``task`` with functions replaced by their names, and rows by a path.
+    """Replace functions in the content of a section ``task`` by their names, and rows by a path.
 
-    This section's functions are added to ``functions``.
+    Args:
+        tree: The section's content.
+        functions: Receives the functions.
     """
     if not tree.keys() & {"name", "rows", "path"}:
         remedy = 'For a list of rows: {"rows": rows, "checks": "exact_match"}.'
         raise ConfigError("A task has neither a name nor rows.", remedy)
-    return _plain(tree, functions, "task")
+    return _to_plain(tree, functions, "task")
 
 
-def registered(checker: Any, functions: Functions | None = None, version: str = "") -> Any:
+def register_checker(checker: Any, functions: Functions | None = None, version: str = "") -> Any:
     """Register a function as a checker under its name, and return the name.
 
-    A value that cannot be called is returned unchanged. A function that is registered already keeps
-    its version.
+    Args:
+        checker: The function. A value that cannot be called is returned unchanged.
+        functions: The functions so far, to which it is added.
+        version: Identifies the function's code. A registered function keeps its version.
     """
     if not callable(checker):
         return checker
@@ -221,106 +239,128 @@ def registered(checker: Any, functions: Functions | None = None, version: str = 
     return name
 
 
+class _MatchedRuns(NamedTuple):
+    """The existing runs that match a name on the command line."""
+
+    name: str  # of a run, several variants or a run file
+    folders: Sequence[RunFolder]
+    file_runs: Mapping[str, RunFile] | None  # content of the run file by run name, if it is one
+
+
 def find_runs_and_files(
     names: Iterable[str], settings: Settings
 ) -> list[tuple[RunFolder, RunFile]]:
-    """Return runs as `runs_named` does, each with its run file: the named one, or the recorded one.
+    """Find runs as `find_named_runs` does, each with its run file: the named or the recorded one.
 
     If a run file is named, the code of its plug-ins and checks must be the same as in its runs. So
     must the rows of its task, if this machine has them. All of its runs must exist.
     """
     pairs: list[tuple[RunFolder, RunFile]] = []
-    for folders, runs in _find_all(names, settings, inputs=True):
-        pairs += [(folder, runs.get(folder.name) or folder.read_config()) for folder in folders]
+    for match in _find_all(names, settings, strict=True):
+        file_runs = match.file_runs or {}
+        for folder in match.folders:
+            pairs.append((folder, file_runs.get(folder.name) or folder.read_config()))
     return pairs
 
 
-def runs_named(
+def find_named_runs(
     names: Iterable[str], settings: Settings, *, removed: bool = False
 ) -> list[RunFolder]:
-    """Return the named runs. The name or path of a run file stands for the runs of its variants.
+    """Find runs by name. The name or path of a run file stands for the runs of its variants.
 
-    If the path is given, the file's present variants count, and the runs must agree with its
-    present content. ``removed`` is as in `find_variants`.
+    Args:
+        names: Names or paths of runs, or of run files. If the path of a run file is given, its
+            present variants count, and the runs must agree with its present content.
+        settings: The settings.
+        removed: As in `find_variants`.
     """
     runs: list[RunFolder] = []
-    for folders, _ in _find_all(names, settings, removed=removed):
-        runs += folders
+    for match in _find_all(names, settings, removed=removed):
+        runs += match.folders
     return runs
 
 
-def run_named(name: str, settings: Settings, *, inputs: bool = False) -> RunFolder:
-    """Return one run, named as in `runs_named`.
+def find_named_run(name: str, settings: Settings, *, strict: bool = False) -> RunFolder:
+    """Find one run, named as in `find_named_runs`.
 
-    With ``inputs``, code and rows must agree, too (see `find_runs_and_files`).
+    Args:
+        name: The name.
+        settings: The settings.
+        strict: Whether code and rows must agree, too (see `find_runs_and_files`).
     """
-    runs = _in_file(name, settings)
-    folder = find_run(settings.runs_dir, name, listed=runs)
-    _refuse_others([folder], runs, name, settings, inputs=inputs)
-    _check_together([folder], runs, name, settings, refuse=inputs)
-    return folder
+    match = _find_one(name, settings)
+    _check_file(match, settings, strict=strict)
+    _check_together(match, settings, strict=strict)
+    return match.folders[0]
 
 
-def recorded_baseline(name: str, settings: Settings, *, inputs: bool = False) -> RunFolder:
-    """Return a run as `run_named` does, if not the user but a run's record names it.
+def find_recorded_baseline(name: str, settings: Settings, *, strict: bool = False) -> RunFolder:
+    """Find a run as `find_named_run` does, if not the user but a run's record names it.
 
     The record may be foreign, so that no code is executed: whether the run still agrees with a run
     file that needs code is not checked.
     """
-    runs = _in_file(name, settings)
-    folder = find_run(settings.runs_dir, name, listed=runs)
+    match = _find_one(name, settings)
+    folder = match.folders[0]
     try:
         with executing("refused"):
-            _refuse_other_files([folder], runs, name, settings, inputs=inputs)
+            _check_folders(match, settings, strict=strict)
     except ExecutionRefused as error:
         logger.warning(f"Whether {folder.name} is a run of {name} is not checked. {error.message}")
-    _check_together([folder], runs, name, settings, refuse=inputs)
+    _check_together(match, settings, strict=strict)
     return folder
 
 
 def baseline_name(name: str, settings: Settings) -> str:
-    """Return the name of a baseline run that is named as in `runs_named`, or "" for ""."""
+    """Return the run name of a baseline that is named as in `find_named_runs`, or "" for ""."""
     if is_run_file(name):
-        return run_named(name, settings).name
+        return find_named_run(name, settings).name
     return name and run_path(settings.runs_dir, name).name
 
 
-def variants_named(name: str, settings: Settings) -> list[RunFolder]:
-    """Return the runs of a run file's variants, of which there must be at least two."""
-    runs = _in_file(name, settings)
-    folders = find_variants(settings.runs_dir, name, listed=runs)
-    _refuse_others(folders, runs, name, settings)
-    _check_together(folders, runs, name, settings)
+def find_named_variants(name: str, settings: Settings) -> list[RunFolder]:
+    """Find the runs of a run file's variants, of which there must be at least two."""
+    file_runs = _runs_in_file(name, settings)
+    folders = find_variants(settings.runs_dir, name, listed=file_runs)
+    match = _MatchedRuns(name, folders, file_runs)
+    _check_file(match, settings)
+    _check_together(match, settings)
     return folders
 
 
-def _find_all(
-    names: Iterable[str], settings: Settings, *, inputs: bool = False, removed: bool = False
-) -> list[tuple[list[RunFolder], dict[str, RunFile]]]:
-    """Return the runs for each name, and the named file's content by the name of its run.
+def _find_one(name: str, settings: Settings) -> _MatchedRuns:
+    file_runs = _runs_in_file(name, settings)
+    return _MatchedRuns(name, [find_run(settings.runs_dir, name, listed=file_runs)], file_runs)
 
-    With ``inputs``, all runs of a named file must exist. Otherwise, a warning names missing ones.
+
+def _find_all(
+    names: Iterable[str], settings: Settings, *, strict: bool = False, removed: bool = False
+) -> list[_MatchedRuns]:
+    """Find and check the runs for each name.
+
+    If ``strict``, all runs of a named file must exist. Otherwise, a warning names missing ones.
     """
-    matches: list[tuple[list[RunFolder], dict[str, RunFile]]] = []
+    all_runs: list[_MatchedRuns] = []
     seen = set[str]()
     for name in names:
-        runs = _in_file(name, settings)
-        folders = find_runs(settings.runs_dir, name, listed=runs, removed=removed)
+        file_runs = _runs_in_file(name, settings)
+        folders = find_runs(settings.runs_dir, name, listed=file_runs, removed=removed)
         for folder in folders:
             if folder.name in seen:
                 raise ConfigError(f"{folder.name!r} is named twice.", "Name each run once.")
             seen.add(folder.name)
+        match = _MatchedRuns(name, folders, file_runs)
+        all_runs.append(match)
         if removed:
-            present = [folder for folder in folders if folder.name in (runs or ())]
-            _refuse_others(present, runs, name, settings, inputs=inputs)
+            present = [folder for folder in folders if folder.name in (file_runs or ())]
+            _check_file(match._replace(folders=present), settings, strict=strict)
         else:
-            _refuse_others(folders, runs, name, settings, inputs=inputs)
-            _check_together(folders, runs, name, settings, refuse=inputs)
-        matches.append((folders, runs or {}))
-    return matches
+            _check_file(match, settings, strict=strict)
+            _check_together(match, settings, strict=strict)
+    return all_runs
 
 
-def _in_file(name: str, settings: Settings) -> dict[str, RunFile] | None:
+def _runs_in_file(name: str, settings: Settings) -> dict[str, RunFile] | None:
     """Return the runs of a run file by name, or None if ``name`` is not the path of one."""
     root = settings.runs_dir
     if not is_run_file(name) or run_path(root, name) != root / Path(name).stem:
@@ -329,130 +369,124 @@ def _in_file(name: str, settings: Settings) -> dict[str, RunFile] | None:
     return {run_name(base, variant): run for variant, run in runs.items()}
 
 
-def _refuse_others(
-    folders: Iterable[RunFolder],
-    runs: Mapping[str, RunFile] | None,
-    file: str,
-    settings: Settings,
-    *,
-    inputs: bool = False,
-) -> None:
-    """Refuse runs that do not agree with their run file's present content, if it was named."""
+def _check_file(match: _MatchedRuns, settings: Settings, *, strict: bool = False) -> None:
+    """Raise RunConflict if runs do not agree with their run file's content, if it was named."""
     # A run file that the user names may name code, which commands that only read runs do not need,
     # except to tell whether a run was made with the same code.
-    reads = in_run_folder(file) or (permission() == "refused" and not inputs)
-    with executing("refused" if reads else "allowed"):
-        _refuse_other_files(folders, runs, file, settings, inputs=inputs)
+    only_reads = in_run_folder(match.name) or (permission() == "refused" and not strict)
+    with executing("refused" if only_reads else "allowed"):
+        _check_folders(match, settings, strict=strict)
 
 
-def _refuse_other_files(
-    folders: Iterable[RunFolder],
-    runs: Mapping[str, RunFile] | None,
-    file: str,
-    settings: Settings,
-    *,
-    inputs: bool,
-) -> None:
-    if runs is not None:
-        for folder in folders:
-            _refuse_other(folder, runs.get(folder.name), file, settings, inputs)
+def _check_folders(match: _MatchedRuns, settings: Settings, *, strict: bool) -> None:
+    if match.file_runs is None:
+        return
+    for folder in match.folders:
+        run = match.file_runs.get(folder.name)
+        difference = f"The run {folder.name!r} is not a run of {match.name}"
+        if run is not None:
+            changes = _describe_changes(folder, run, settings, strict=strict)
+            if not changes:
+                continue
+            difference = f"{difference} as it is now: it was {changes}"
+        raise RunConflict(
+            f"{difference}.",
+            "To use that run as it was started, leave out the file and name it: "
+            f"{folder.name}. To run the file: harness run {match.name} --fresh (or --rescore, if "
+            "only checks or expected answers have changed).",
+        )
 
 
-def _check_together(
-    folders: Sequence[RunFolder],
-    runs: Mapping[str, RunFile] | None,
-    file: str,
-    settings: Settings,
-    *,
-    refuse: bool = False,
-) -> None:
-    """Warn of what makes runs that one name or run file stands for mean something else.
+def _check_together(match: _MatchedRuns, settings: Settings, *, strict: bool = False) -> None:
+    """Warn if runs that one name or run file stands for do not belong together.
 
-    That is what `_warn_of_missing`, `warn_of_renamed` and `_warn_of_versions` warn of.
+    If ``strict``, missing runs and differing versions are errors.
     """
-    warn_of_renamed(folders)
-    _warn_of_missing(folders, runs, file, settings, refuse=refuse)
-    _warn_of_versions(folders, file, refuse=refuse)
+    warn_of_renamed(match.folders)
+    _check_missing(match, settings, strict=strict)
+    _check_versions(match, strict=strict)
 
 
-def _warn_of_versions(folders: Sequence[RunFolder], file: str, *, refuse: bool) -> None:
-    """Warn of, or refuse, variants that were made or scored with different versions of an input.
+def _check_versions(match: _MatchedRuns, *, strict: bool) -> None:
+    """Warn of (or refuse) variants that were made or scored with different versions of an input.
 
     A file's code has one version, and so have the checks and the data of runs of the same task,
     and the settings of the task that the file does not vary.
     """
-    if len(folders) < 2:
+    if len(match.folders) < 2:
         return
     by_input: dict[tuple[str, ...], dict[str, str]] = {}  # the first run with each version
-    for folder in folders:
-        run = folder.read_config()
-        task = run.task.model_dump_json().replace(str(folder.path), "")
-        manifest = folder.read_manifest()
-        for place, version in _common_inputs(run, manifest):
-            by_input.setdefault(place, {}).setdefault(version, folder.name)
-        for key, version in manifest.get("fingerprint", {}).items():
-            if key.startswith(CODE) or key in INPUTS:
-                place = (key,) if key.startswith(CODE) else (key, task, str(run.seed))
-                by_input.setdefault(place, {}).setdefault(version, folder.name)
+    for folder in match.folders:
+        for input_key, version in _input_versions(folder):
+            by_input.setdefault(input_key, {}).setdefault(version, folder.name)
     for (key, *_), by_version in by_input.items():
         if len(by_version) > 1:
-            problem = f"{' and '.join(by_version.values())} were made or scored with different "
             hash_key = key.removesuffix(HASH_SUFFIX) + HASH_SUFFIX
+            problem = f"{' and '.join(by_version.values())} were made or scored with different "
             problem += f"versions of {describe_input_change(hash_key, '', '')}"
             remedy = "run the file with --rescore, or with --fresh"
-            if refuse:
+            if strict:
                 raise RunConflict(f"{problem}.", f"{remedy[0].upper()}{remedy[1:]}.")
-            logger.warning(f"{file}: {problem}: {remedy}")
+            logger.warning(f"{match.name}: {problem}: {remedy}")
             return
+
+
+def _input_versions(folder: RunFolder) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield each input that a run may share with other variants, and its version.
+
+    An input is a key of the fingerprint or the run file, with what distinguishes inputs of that
+    key.
+    """
+    run = folder.read_config()
+    task = run.task.model_dump_json().replace(str(folder.path), "")
+    manifest = folder.read_manifest()
+    yield from _common_inputs(run, manifest)
+    for key, version in manifest.get("fingerprint", {}).items():
+        if key.startswith(CODE):
+            yield (key,), version
+        elif key in TASK_INPUT_HASHES:
+            yield (key, task, str(run.seed)), version
 
 
 def _common_inputs(
     run: RunFile, manifest: Mapping[str, Any]
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield keys and values of what a run has in common with the other variants of its file.
+    """Yield the inputs that a run shares with all other variants of its file, and their versions.
 
-    That are the task's settings that the file does not vary, and the data of rows of the user's.
-    The models and benchmarks of an evaluation have nothing in common.
+    They are the task's settings that the file does not vary, and the data of the user's rows. The
+    models and benchmarks of an evaluation have nothing in common.
     """
-    varied = manifest.get(VARIED_KEY)
-    if varied is None or manifest.get(EXTENDS_KEY) or is_below("name", varied):
+    varied_keys = manifest.get(VARIED_KEY)
+    if varied_keys is None or manifest.get(EXTENDS_KEY) or is_below("name", varied_keys):
         return
-    if not {"path", "rows"}.intersection(varied) and run.task.name == "jsonl":
+    if not {"path", "rows"}.intersection(varied_keys) and run.task.name == "jsonl":
         key = f"dataset{HASH_SUFFIX}"
         if version := manifest.get("fingerprint", {}).get(key):
             yield (key, "rows"), version
-    if "preset" in varied:
+    if "preset" in varied_keys:
         return
     for key, value in flatten(run.task.model_dump(mode="json")).items():
-        if not is_below(key, [*varied, "path", "rows", "as"]):
+        if not is_below(key, [*varied_keys, "path", "rows", "as"]):
             yield (f"task.{key}",), json.dumps(value, sort_keys=True)
 
 
-def _warn_of_missing(
-    folders: Iterable[RunFolder],
-    runs: Mapping[str, RunFile] | None,
-    file: str,
-    settings: Settings,
-    *,
-    refuse: bool = False,
-) -> None:
-    """Warn of, or refuse, runs of a run file, given by its path or name, that do not exist."""
-    existing = [folder.name for folder in folders]
-    if runs is None:
-        missing = missing_runs(settings.runs_dir, file)
+def _check_missing(match: _MatchedRuns, settings: Settings, *, strict: bool) -> None:
+    """Warn of (or refuse) runs of a run file, given by its path or name, that do not exist."""
+    existing = [folder.name for folder in match.folders]
+    if match.file_runs is None:
+        missing = missing_runs(settings.runs_dir, match.name)
     else:
-        missing = [name for name in runs if name not in existing]
+        missing = [name for name in match.file_runs if name not in existing]
     if not missing:
         return
     verb = "has" if len(missing) == 1 else "have"
-    problem = f"{first_few(missing, LISTED)} {verb} not been run"
-    remedy = f"run the file with harness run {file}"
-    if runs is None:
+    problem = f"{first_few(missing, MAX_LISTED_NAMES)} {verb} not been run"
+    remedy = f"run the file with harness run {match.name}"
+    if match.file_runs is None:
+        names = first_few(existing, MAX_LISTED_NAMES)
         problem += ", or the folder is lost"
-        remedy = (
-            f"repeat the command that ran {file!r}, or name the runs: {first_few(existing, LISTED)}"
-        )
-    if refuse:
+        remedy = f"repeat the command that ran {match.name!r}, or name the runs: {names}"
+    if strict:
         raise DataMissing(f"{problem}.", f"{remedy[0].upper()}{remedy[1:]}.")
     logger.warning(f"{problem}: {remedy}")
 
@@ -461,52 +495,41 @@ def is_run_file(name: str) -> bool:
     """Return whether a name on the command line is the path of a run file."""
     path = Path(name)
     # A missing file without a folder may be meant as the name of a run.
-    return path.suffix in RUN_FILE and (path.exists() or bool(path.parent.name))
+    return path.suffix in RUN_FILE_SUFFIXES and (path.exists() or bool(path.parent.name))
 
 
-def _refuse_other(
-    folder: RunFolder, run: RunFile | None, file: str, settings: Settings, inputs: bool
-) -> None:
-    problem = f"The run {folder.name!r} is not a run of {file}"
-    if run is not None:
-        defaults_known = True
-        try:
-            run = resolved(run)
-        except ExecutionRefused:
-            defaults_known = False
-        hashes = _hashes(folder, run, settings) if inputs else {}
-        differences = folder.differences(run, hashes, resolved)
-        # A larger limit is no difference. With a smaller one, the run has more than is asked for.
-        settings_changes = []
-        for key, (old, new) in differences.settings.items():
-            if key != "limit" and (defaults_known or new is not None):
-                settings_changes.append(describe_change(key, old, new))
-        rows = own_rows(run, settings)
-        recorded = folder.path / ROWS
-        if rows and recorded.exists() and rows.read_bytes() != recorded.read_bytes():
-            settings_changes.append(
-                f"task.rows ({item_numbers_text(differing_row_numbers(recorded, rows))})"
-            )
-        input_changes = [
-            describe_input_change(key, *values) for key, values in differences.inputs.items()
-        ]
-        problem += " as it is now: it was "
-        if settings_changes:
-            problem += f"started with different values: {', '.join(settings_changes)}"
-        elif input_changes:
-            problem += f"made with another version of {', '.join(input_changes)}"
-        else:
-            return
-    raise RunConflict(
-        f"{problem}.",
-        f"To use that run as it was started, leave out the file and name it: {folder.name}. "
-        f"To run the file: harness run {file} --fresh (or --rescore, if only checks or expected "
-        "answers have changed).",
-    )
+def _describe_changes(folder: RunFolder, run: RunFile, settings: Settings, *, strict: bool) -> str:
+    """Describe how a run differs from its run file's present content, or return ""."""
+    are_defaults_known = True
+    try:
+        run = resolve_defaults(run)
+    except ExecutionRefused:
+        are_defaults_known = False
+    hashes = _hash_inputs(folder, run, settings) if strict else {}
+    differences = folder.differences(run, hashes, resolve_defaults)
+    # A larger limit is no difference. With a smaller one, the run has more than is asked for.
+    changes = []
+    for key, (recorded_value, value) in differences.settings.items():
+        if key != "limit" and (are_defaults_known or value is not None):
+            changes.append(describe_change(key, recorded_value, value))
+    rows = inline_rows_path(run, settings)
+    recorded_rows = folder.path / ROWS
+    if rows and recorded_rows.exists() and rows.read_bytes() != recorded_rows.read_bytes():
+        changes.append(
+            f"task.rows ({item_numbers_text(differing_row_numbers(recorded_rows, rows))})"
+        )
+    if changes:
+        return f"started with different values: {', '.join(changes)}"
+    input_changes = [
+        describe_input_change(key, *values) for key, values in differences.inputs.items()
+    ]
+    if input_changes:
+        return f"made with another version of {', '.join(input_changes)}"
+    return ""
 
 
-def _hashes(folder: RunFolder, run: RunFile, settings: Settings) -> Mapping[str, str]:
-    """Return the hashes, by name in a fingerprint, of a run's plug-ins and of its rows' inputs."""
+def _hash_inputs(folder: RunFolder, run: RunFile, settings: Settings) -> Mapping[str, str]:
+    """Return the hashes, by fingerprint name, of a run's plug-ins, rows and judges' inputs."""
     fingerprint = code_hashes(run)
     with suppress(DataMissing):
         fingerprint |= recording_hashes(run, settings)
@@ -527,4 +550,4 @@ def _hashes(folder: RunFolder, run: RunFile, settings: Settings) -> Mapping[str,
                 for key, value in hashes.items():
                     fingerprint[f"judge_{judge.as_}_{key}"] = value
     fingerprint = {name: value for name, value in fingerprint.items() if name.endswith(HASH_SUFFIX)}
-    return if_grown(fingerprint, folder, run, settings)
+    return replace_grown_hashes(fingerprint, folder, run, settings)

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from dataclasses import dataclass, field
 from functools import partial
 from math import fsum
+from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeVar
 from uuid import uuid4
@@ -22,8 +23,14 @@ from harness.calls.reply_cache import Payment, ReplyCache, payment_row
 from harness.calls.signals import Notices, Stop, Stopping
 from harness.config.run_file import Shard
 from harness.config.settings import Settings
-from harness.engine.accounts import SHARER, file_row, follow_account, recorded_names, shards_row
-from harness.engine.infrastructure import CallLayer, LaterCalls, call_layers
+from harness.engine.accounts import (
+    INSERT_REGISTERED,
+    adopt_account,
+    file_registry,
+    registered_keys,
+    shards_registry,
+)
+from harness.engine.infrastructure import CallLayer, DeferredCalls, call_layers
 from harness.engine.models import Model, apply_limits
 from harness.engine.reasoning import mark_warnings
 from harness.engine.replies import (
@@ -75,7 +82,7 @@ class Session:
     first: bool = False  # whether the session is of a run without any attempt
     answered: ModelAnswers = field(default_factory=ModelAnswers)  # by the evaluated model
     layers: Sequence[CallLayer] = ()  # of plug-ins
-    later: list[LaterCalls] = field(default_factory=list)  # the layers above call stacks
+    deferred: list[DeferredCalls] = field(default_factory=list)  # the layers above call stacks
     limiters: list[ConcurrencyLimiter] = field(default_factory=list)
     # Answers that begin with an unknown mark, by mark, for each model's key in the run file.
     unknown_marks: dict[str, Counter[str]] = field(default_factory=partial(defaultdict, Counter))
@@ -97,45 +104,45 @@ class Session:
         return any(limiter.in_flight or limiter.load.waiting for limiter in self.limiters)
 
     def detach(self) -> None:
-        """End the session if each waiting call is with its provider, which makes it later."""
-        waiting = [calls for calls in self.later if calls.waits]
-        if all(calls.settled for calls in waiting):
+        """End the session if all deferred calls are with their providers."""
+        waiting_layers = [layer for layer in self.deferred if layer.has_waiting]
+        if all(layer.is_settled for layer in waiting_layers):
             self.stop.request()
 
     async def has_replies(self, model: Model, requests: Sequence[Request]) -> bool:
         """Return whether the replies to all requests of a model are in the cache."""
         if self.replies is None or not model.backend.cacheable:
             return False
-        keys = [model.key(self.run_id), *self.merged_keys(model)]
+        key_functions = [model.key(self.run_id), *self.merged_keys(model)]
         for request in requests:
-            for key in keys:
-                if await _has_reply(self.replies, key(request)):
+            for call_key in key_functions:
+                if await _has_reply(self.replies, call_key(request)):
                     break
             else:
                 return False
         return True
 
     def merged_keys(self, model: Model) -> list[Callable[..., str]]:
-        """Return functions for the keys of a model's calls in the runs merged into this one."""
+        """Return the key function of a model's calls for each run merged into this one."""
         return [model.key(run_id) for run_id in self.merged_ids]
 
-    def unrecorded(self, folder: RunFolder) -> dict[str, UnrecordedCalls]:
-        """Return the calls that the run has paid for, but whose lines are lost (see `replies`)."""
+    def unrecorded_calls(self, folder: RunFolder) -> dict[str, UnrecordedCalls]:
+        """Return the paid calls of the run whose lines are lost (see `count_unrecorded`)."""
         if self.replies is None:
             return {}
         return count_unrecorded(self.replies, folder, (self.run_id, *self.merged_ids))
 
-    def reserved(self, account: str) -> dict[str, float]:
-        """Return what an account has reserved for calls made later (US dollars), by their keys."""
-        reserved = dict[str, float]()
+    def reserved_usd(self, account: str) -> dict[str, float]:
+        """Return the US dollars that an account has reserved for each deferred call, by its key."""
+        reserved_usd = dict[str, float]()
         if self.replies is not None:
             for layer in self.layers:
-                reserved |= layer.reserved(self.replies, account)
-        return reserved
+                reserved_usd |= layer.reserved_usd(self.replies, account)
+        return reserved_usd
 
     @property
-    def ended(self) -> Literal["budget", "interrupted"]:
-        """Why the session left work unfinished."""
+    def early_ending(self) -> Literal["budget", "interrupted"]:
+        """How the session ended, if it left work unfinished."""
         return "budget" if self.budget is not None and self.budget.is_exhausted else "interrupted"
 
 
@@ -146,6 +153,30 @@ async def _has_reply(replies: ReplyCache, key: str) -> bool:
     return reply is not None
 
 
+class BudgetTerms(NamedTuple):
+    """A session's budget, and the runs that share it.
+
+    Without a ``shared_name``, the runs of all variants and shards that the run file has ever had
+    share the budget.
+    """
+
+    usd: float | None = None  # None: no budget
+    shared_name: str | None = None  # of a budget that runs on several machines share
+    file_base: str = ""  # base name of the file's runs; "": only this run has the budget
+    run_names: Sequence[str] = ()  # of the file's present runs
+    shard: Shard | None = None  # if the run is a shard: its budget is an equal part of the file's
+
+    @property
+    def file(self) -> str:
+        """The base name of the file's runs without the shard."""
+        if self.shard is None:
+            return self.file_base
+        return self.file_base.removesuffix(shard_base_name("", self.shard))
+
+
+NO_BUDGET = BudgetTerms()
+
+
 @contextlib.asynccontextmanager
 async def open_session(
     models: Sequence[Model],
@@ -153,19 +184,16 @@ async def open_session(
     run_id: str = "",
     *,
     folder: RunFolder | None = None,
-    usd: float | None = None,
-    shared: str | None = None,
-    base: str = "",
-    listed: Sequence[str] = (),
-    part: Shard | None = None,
+    budget: BudgetTerms = NO_BUDGET,
 ) -> AsyncIterator[Session]:
     """Lock a run, and yield a session with its cache and budget.
 
-    The run is that of ``folder`` or, if the caller already holds a lock, that with the id
-    ``run_id``. ``usd`` is the budget in US dollars (None: no cap). ``shared`` names a budget that
-    runs on several machines share. Otherwise, the runs of all variants and shards that the file
-    with the name ``base`` has had share it ("": only this run). ``listed`` are the names of its
-    present runs. If the run is a shard, ``part``, its budget is an equal part of the file's.
+    Args:
+        models: The models to call, which are closed at the end.
+        settings: The settings.
+        run_id: Id of the run, if there is no ``folder`` and the caller holds a lock.
+        folder: Folder of the run to lock.
+        budget: The run's budget.
     """
     first = folder is not None and not folder.has_attempts()
     session = Session(run_id, Stop(), Notices(), first=first)
@@ -182,39 +210,59 @@ async def open_session(
             stack.push_async_callback(model.backend.aclose)
             stack.push_async_callback(model.rates.aclose)
             model.rates.report = status(f"{model.section.name}, rate limit")
-        if any(model.backend.cacheable for model in models):
+        cached_models = [model for model in models if model.backend.cacheable]
+        if cached_models:
             replies = stack.enter_context(open_cache(settings, status("cache")))
             replies.check_disk_space()
+            used_calls = None
             if folder is not None:
-                session.run_id = await follow_account(replies, folder, session.run_id, base)
-            used = None if folder is None else partial(_used_calls, folder)
+                base = budget.file_base
+                session.run_id = await adopt_account(replies, folder, session.run_id, base)
+                used_calls = partial(_used_calls, folder)
             session.replies = replies
-            session.unused = UnusedReplies(replies, {session.run_id, *session.merged_ids}, used)
-            if usd is not None:
-                if shared is None:
-                    sharers = await _sharers(session, replies, folder, base, listed, part)
-                    budget = await _open_budget(session, replies, usd, folder, sharers)
-                else:
-                    budget = await _join_budget(session, usd, shared, stack)
-                session.budget = budget
-                stack.push_async_callback(_close, budget)
+            session.unused = UnusedReplies(
+                replies, {session.run_id, *session.merged_ids}, used_calls
+            )
+            session.budget = await _open_budget(session, replies, folder, budget, stack)
         if folder is not None:
-            paid = [model for model in models if model.backend.cacheable]
-            prices = {model.where: model.usual_price for model in paid}
+            prices = {model.where: model.usual_price for model in cached_models}
             folder.write_prices({where: price for where, price in prices.items() if price})
         apply_limits(models)  # only now: an earlier variant may have set other limits
-        stack.push_async_callback(_close_later, session.later)
-        stack.callback(_report_unknown, session)
+        stack.push_async_callback(_close_deferred, session.deferred)
+        stack.callback(_warn_of_unknown, session)
         yield session
     if session.budget is not None and session.budget.broken is not None:
         raise session.budget.broken
 
 
-def keep_paid(folder: RunFolder, settings: Settings, *, replies: bool = True) -> int:
-    """Let what a run has paid for outlive its folder, also if the cache was lost or damaged.
+async def _open_budget(
+    session: Session,
+    replies: ReplyCache,
+    folder: RunFolder | None,
+    terms: BudgetTerms,
+    stack: contextlib.AsyncExitStack,
+) -> Budget | None:
+    """Return the session's budget, which closing ``stack`` closes, or None if it has none."""
+    if terms.usd is None:
+        return None
+    if terms.shared_name is None:
+        sharers = await _find_sharers(session, replies, folder, terms)
+        budget = await _build_budget(session, replies, terms.usd, folder, sharers)
+    else:
+        budget = await _join_budget(session, terms.usd, terms.shared_name, stack)
+    stack.push_async_callback(_close_budget, budget)
+    return budget
 
-    Its account is recorded as that of its name, with the amounts. Unless ``replies`` is False, the
-    cache gets the replies that it lacks.
+
+def preserve_payments(folder: RunFolder, settings: Settings, *, replies: bool = True) -> int:
+    """Record a run's account, payments and replies in the cache, so that they outlive its folder.
+
+    The cache may have been lost or damaged since the run.
+
+    Args:
+        folder: The run's folder.
+        settings: The settings.
+        replies: Whether to save the replies that the cache lacks.
 
     Returns:
         The number of the run's replies that cannot be saved.
@@ -231,90 +279,99 @@ def keep_paid(folder: RunFolder, settings: Settings, *, replies: bool = True) ->
     if not (folder.spending.exists() or call_ids):
         return 0
 
-    async def keep() -> int:
+    async def save() -> int:
         restore = partial(recorded_replies, settings.runs_dir)
         path = replies_path(settings)
         make_folder(path.parent)
         with ReplyCache(path, notify=logger.warning, restore=restore) as cache:
             if folder.spending.exists():
-                await follow_account(cache, folder, run_id, base_name(folder))
+                await adopt_account(cache, folder, run_id, base_name(folder))
             session = Session(run_id, Stop(), Notices())
             with contextlib.suppress(DataInvalid):
-                await _PaidByRuns(session, cache, {session.account: folder}).add(session.account)
+                payments = _RunPayments(session, cache, {session.account: folder})
+                await payments.add(session.account)
             return await save_replies(cache, folder, call_ids) if call_ids else 0
 
-    return asyncio.run(keep())
+    return asyncio.run(save())
 
 
-class _Sharers(NamedTuple):
-    """The other runs that share a budget: their folders, None for deleted ones, by account."""
+class _BudgetSharers(NamedTuple):
+    """The other runs that share a budget: their folders (None: deleted), by account."""
 
-    same_part: Mapping[str, RunFolder | None] = MappingProxyType({})  # the same shard, if any
-    others: Mapping[str, RunFolder | None] = MappingProxyType({})
-    n_parts: int = 1  # into how many shards the budget is divided
+    same_shard: Mapping[str, RunFolder | None] = MappingProxyType({})  # or of the undivided file
+    other_shards: Mapping[str, RunFolder | None] = MappingProxyType({})
+    n_shards: int = 1  # into how many shards the budget is divided
 
 
-async def _sharers(
-    session: Session,
-    replies: ReplyCache,
-    folder: RunFolder | None,
-    base: str,
-    listed: Sequence[str],
-    part: Shard | None,
-) -> _Sharers:
-    """Return the other runs that share a budget.
+async def _find_sharers(
+    session: Session, replies: ReplyCache, folder: RunFolder | None, terms: BudgetTerms
+) -> _BudgetSharers:
+    """Find the other runs that share a budget, and record those that exist.
 
-    They are those ``listed``, all existing runs of the file ``base`` and of its shards, and all
-    recorded ones, which may be deleted or renamed. The existing ones are recorded. Shards that were
-    last worked on before the file was started with --fresh do not count.
+    They are the present runs of the file, all existing runs of the file and of its shards, and all
+    recorded ones, which may be deleted or renamed.
     """
-    if folder is None or not base:
-        return _Sharers()
+    if folder is None or not terms.file_base:
+        return _BudgetSharers()
     root = folder.path.parent
-    file = base if part is None else base.removesuffix(shard_base_name("", part))
-    by_base = {file: runs_of_file(root, file), base: runs_of_file(root, base)}
-    by_base[base] |= {name: RunFolder(root, name) for name in listed}
-    started_fresh = [run.read_manifest().get(FRESH_KEY) or 0.0 for run in by_base[file].values()]
-    fresh_at = max(started_fresh, default=0.0)
-    for name, runs in runs_of_shards(root, file).items():
-        for run in runs:
-            if name != base and latest_session_start(run.read_manifest()) >= fresh_at:
-                by_base.setdefault(name, {})[run.name] = run
-    shards = shards_row(root, file)
-    recorded_shards = recorded_names(replies, shards)
+    runs_by_base = _existing_runs(root, terms)
+    shards_key = shards_registry(root, terms.file)
+    recorded_shards = registered_keys(replies, shards_key)
     now = time.time()
-    rows: list[list[object]] = []
-    for name in by_base.keys() - {file, *recorded_shards}:
-        rows.append([shards, name.encode(), now])
-    same_part: dict[str, RunFolder | None] = {}
-    others: dict[str, RunFolder | None] = {}
-    for name in dict.fromkeys((*by_base, *recorded_shards)):
-        accounts = same_part if name == base else others
-        row = file_row(root, name)
-        recorded = recorded_names(replies, row)
+    new_rows: list[list[object]] = []
+    for base in runs_by_base.keys() - {terms.file, *recorded_shards}:
+        new_rows.append([shards_key, base.encode(), now])
+    same_shard: dict[str, RunFolder | None] = {}
+    other_shards: dict[str, RunFolder | None] = {}
+    for base in dict.fromkeys((*runs_by_base, *recorded_shards)):
+        is_same_shard = base == terms.file_base
+        registry = file_registry(root, base)
+        recorded = registered_keys(replies, registry)
         existing: dict[str, RunFolder] = {}
-        for run in by_base.get(name, {}).values():
+        for run in runs_by_base.get(base, {}).values():
             if run.name != folder.name:
                 existing[account_of(run.run_id())] = run
+        accounts = same_shard if is_same_shard else other_shards
         accounts |= dict.fromkeys(recorded) | existing
-        session_accounts = {session.account} if name == base else set()
+        session_accounts = {session.account} if is_same_shard else set()
         for account in {*session_accounts, *existing}.difference(recorded):
-            rows.append([row, account.encode(), now])
-    if rows:
-        await replies.write(Write((), (), [(SHARER, row) for row in rows]))
-    for accounts in (same_part, others):
+            new_rows.append([registry, account.encode(), now])
+    if new_rows:
+        await replies.write(Write((), (), [(INSERT_REGISTERED, row) for row in new_rows]))
+    for accounts in (same_shard, other_shards):
         accounts.pop(session.account, None)
-    for account in same_part:
-        others.pop(account, None)
-    return _Sharers(same_part, others, 1 if part is None else part.n_shards)
+    for account in same_shard:
+        other_shards.pop(account, None)
+    n_shards = 1 if terms.shard is None else terms.shard.n_shards
+    return _BudgetSharers(same_shard, other_shards, n_shards)
 
 
-async def _open_budget(
+def _existing_runs(root: Path, terms: BudgetTerms) -> dict[str, dict[str, RunFolder]]:
+    """Return the existing runs of a file and of its shards, by base name and variant or name.
+
+    Shards that were last worked on before the file was started with --fresh are omitted.
+    """
+    file = terms.file
+    base = terms.file_base
+    by_base = {file: runs_of_file(root, file), base: runs_of_file(root, base)}
+    by_base[base] |= {name: RunFolder(root, name) for name in terms.run_names}
+    fresh_starts = [run.read_manifest().get(FRESH_KEY) or 0.0 for run in by_base[file].values()]
+    latest_fresh_start = max(fresh_starts, default=0.0)
+    for shard_name, runs in runs_of_shards(root, file).items():
+        if shard_name == base:
+            continue
+        for run in runs:
+            if latest_session_start(run.read_manifest()) >= latest_fresh_start:
+                by_base.setdefault(shard_name, {})[run.name] = run
+    return by_base
+
+
+async def _build_budget(
     session: Session,
     replies: ReplyCache,
     usd: float,
     folder: RunFolder | None,
-    sharers: _Sharers,
+    sharers: _BudgetSharers,
 ) -> Budget:
     """Build a session's budget, counting what the runs that share it have paid.
 
@@ -323,18 +380,18 @@ async def _open_budget(
     """
     account = session.account
     payer = uuid4().hex
-    folders = {**sharers.others, **sharers.same_part, account: folder}
-    paid = _PaidByRuns(session, replies, folders)
-    paid_by_run = await paid.add(account)
-    if folder is not None and paid_by_run.usd > folder.read_spending().usd:
+    folders = {**sharers.other_shards, **sharers.same_shard, account: folder}
+    payments = _RunPayments(session, replies, folders)
+    run_paid = await payments.add(account)
+    if folder is not None and run_paid.usd > folder.read_spending().usd:
         # What a deleted run of this name has spent is otherwise known to the cache alone.
-        await asyncio.to_thread(folder.write_spending, payer, paid_by_run.usd)
-    same_part = [await paid.add(sharer) for sharer in sharers.same_part]
-    others = [await paid.add(sharer) for sharer in sharers.others]
-    spent_by_others = fsum(amount.usd for amount in same_part)
-    total = fsum([spent_by_others, *(amount.usd for amount in others)])
-    spent_by_others = max(spent_by_others, total - usd * (sharers.n_parts - 1))
-    unsure = fsum(amount.unsure for amount in (paid_by_run, *same_part, *others))
+        await asyncio.to_thread(folder.write_spending, payer, run_paid.usd)
+    same_shard = [await payments.add(sharer) for sharer in sharers.same_shard]
+    other_shards = [await payments.add(sharer) for sharer in sharers.other_shards]
+    spent_by_others = fsum(paid.usd for paid in same_shard)
+    total = fsum([spent_by_others, *(paid.usd for paid in other_shards)])
+    spent_by_others = max(spent_by_others, total - usd * (sharers.n_shards - 1))
+    unsure = fsum(paid.unsure for paid in (run_paid, *same_shard, *other_shards))
 
     async def record(more: float, max_usd: float) -> None:
         # A killed run's calls in flight then count as paid, even if the cache or the folder is
@@ -345,25 +402,22 @@ async def _open_budget(
 
     budget = Budget(
         usd,
-        paid_by_run.usd + spent_by_others,
+        run_paid.usd + spent_by_others,
         session.stop,
-        unsure_usd=min(unsure, paid_by_run.usd + spent_by_others),
+        unsure_usd=min(unsure, run_paid.usd + spent_by_others),
         spent_by_others=spent_by_others,
         save=record,
         status=session.notices.reporter("budget"),
     )
-    for key, max_usd in session.reserved(account).items():
+    for key, max_usd in session.reserved_usd(account).items():
         budget.reserve_batched(key, max_usd)
     return budget
 
 
 async def _join_budget(
-    session: Session,
-    usd: float,
-    name: str,
-    stack: contextlib.AsyncExitStack,
+    session: Session, usd: float, name: str, stack: contextlib.AsyncExitStack
 ) -> Budget:
-    """Build a session's part of a shared budget. Closing ``stack`` gives back what is not used."""
+    """Build a session's share of the budget ``name``. Closing ``stack`` returns what is unused."""
     shared = None
     for layer in session.layers:
         shared = shared or layer.shared_budget(name, session.account, usd)
@@ -372,8 +426,8 @@ async def _join_budget(
         raise ConfigError(problem, "Set it to the URL of the team's database (harness docs team).")
     stack.push_async_callback(shared.aclose)
     spent = await shared.join()
-    reserved = session.reserved(session.account)
-    reserved_usd = fsum(reserved.values())
+    reserved_by_call = session.reserved_usd(session.account)
+    reserved_usd = fsum(reserved_by_call.values())
     budget = Budget(
         usd,
         max(0.0, spent.by_run - reserved_usd) + spent.by_others,
@@ -383,31 +437,32 @@ async def _join_budget(
         shared_budget=shared,
         status=session.notices.reporter("budget"),
     )
-    for key, max_usd in reserved.items():
+    for key, max_usd in reserved_by_call.items():
         budget.reserve_batched(key, max_usd)
     shared.start(session.notices.reporter(""))
     return budget
 
 
-def _report_unknown(session: Session) -> None:
-    for where, replies in session.unknown_reasons.items():
-        for reason, count in replies.items():
-            short = one_line(reason, 80)
+def _warn_of_unknown(session: Session) -> None:
+    """Warn of unknown finish reasons, and of unknown marks at the beginning of answers."""
+    for where, counts in session.unknown_reasons.items():
+        for reason, count in counts.items():
+            short_reason = one_line(reason, 80)
             remedy = ""
-            if where == "model" and short == reason:
+            if where == "model" and short_reason == reason:
                 remedy = f" To ask again: --retry {reason}."
-            session.notices.reporter(f"{where}, finish reason {short!r}")(
+            session.notices.reporter(f"{where}, finish reason {short_reason!r}")(
                 f"not known, and given for {count_of(count, 'answer')}, which count as "
                 f"complete: check whether they are.{remedy}"
             )
-    for where, answers in session.unknown_marks.items():
-        for warning in mark_warnings(answers, where):
+    for where, mark_counts in session.unknown_marks.items():
+        for warning in mark_warnings(mark_counts, where):
             session.notices.reporter(f"{where}, reasoning")(warning)
 
 
-async def _close_later(later: Sequence[LaterCalls]) -> None:
-    for calls in later:
-        await calls.aclose()
+async def _close_deferred(layers: Sequence[DeferredCalls]) -> None:
+    for layer in layers:
+        await layer.aclose()
 
 
 def _used_calls(folder: RunFolder) -> set[str]:
@@ -418,25 +473,25 @@ def _used_calls(folder: RunFolder) -> set[str]:
     return read_paid_ids(folder.attempts)
 
 
-async def _close(budget: Budget) -> None:
+async def _close_budget(budget: Budget) -> None:
     with contextlib.suppress(StoreFailed):  # its reservations then count as spent
         await budget.close()
 
 
 class _Paid(NamedTuple):
-    """A run's spending, and the part of it that no recorded call accounts for (US dollars)."""
+    """What a run has paid, and the part of it that no recorded call accounts for (US dollars)."""
 
     usd: float
     unsure: float
 
 
-class _PaidByRuns:
-    """Adds up what runs have paid. A run counts once, and so do the calls that were merged into it.
+class _RunPayments:
+    """The payments of runs. Each run counts once, and so does each call of a merged run.
 
-    The payment records include failed calls that may be billed, and amounts reserved by sessions
-    that were killed. But the cache may have been deleted, and the budget may have been set later.
-    Missing calls are therefore taken from the attempts and judgements, and a run's maximum cost
-    from its folder.
+    The payment records in the cache include failed calls that may be billed, and amounts reserved
+    by sessions that were killed. But the cache may have been deleted, and the budget may have been
+    set later. Missing calls are therefore taken from the attempts and judgements, and a run's
+    maximum cost from its folder.
     """
 
     def __init__(
@@ -445,35 +500,35 @@ class _PaidByRuns:
         self._session = session
         self._replies = replies
         self._folders = folders  # by account
-        self._calls: dict[str, set[bytes]] = {}  # names of the payments that count, by account
-        self._usd: dict[str, float] = {}
+        self._keys: dict[str, set[bytes]] = {}  # of the payments counted so far, by account
+        self._usd: dict[str, float] = {}  # by account, without the shards merged into the run
 
     async def add(self, account: str) -> _Paid:
-        """Return what a run, and the shards that were merged into it, have paid, once.
+        """Return what a run, and the shards merged into it, have paid, or 0 if counted before.
 
         The calls of the session's own run that a new cache lacks are saved in it, and still count
-        if the folder is deleted later. What another run has reserved for calls that are made later
-        is included.
+        if the folder is deleted later. What another run has reserved for deferred calls is
+        included.
         """
         from harness.store.calls import read_payments  # NumPy takes 0.2 s to import
 
-        if account in self._calls:
+        if account in self._keys:
             return _Paid(0.0, 0.0)
-        self._calls[account] = set()
+        self._keys[account] = set()
+        is_session_run = account == self._session.account
         folder = self._folders.get(account)
         manifest = {} if folder is None else folder.read_manifest()
-        merged = [account_of(run_id) for run_id in manifest.get("merged_ids", ())]
-        amounts = [await self.add(shard) for shard in merged]
-        in_shards = set[bytes]().union(*(self._calls[shard] for shard in merged))
+        shards = [account_of(run_id) for run_id in manifest.get("merged_ids", ())]
+        paid_by_shards = [await self.add(shard) for shard in shards]
         booked = self._replies.payments_of(account)
         recorded: dict[bytes, float] = {}
         if folder is not None:
+            counted = set[bytes]().union(*(self._keys[shard] for shard in shards))
             payments = read_payments(folder.attempts)
-            recorded = {key: usd for key, usd in payments.items() if key not in in_shards}
+            recorded = {key: usd for key, usd in payments.items() if key not in counted}
         unsure = fsum(usd for key, usd in booked.items() if key not in recorded)
         spent = fsum(booked.get(key, usd) for key, usd in recorded.items()) + unsure
-        is_own = account == self._session.account
-        if is_own:
+        if is_session_run:
             rows = [
                 payment_row(key.hex(), Payment(account, usd))
                 for key, usd in recorded.items()
@@ -482,49 +537,54 @@ class _PaidByRuns:
             if rows:
                 await self._replies.write(Write((), rows))
         spending = Spending() if folder is None else folder.read_spending()
-        lost = spending.usd - spent - fsum(self._usd.get(shard, 0.0) for shard in merged)
+        lost = spending.usd - spent - fsum(self._usd.get(shard, 0.0) for shard in shards)
         if lost > 0 and (key := SESSION_PREFIX + spending.session.encode()) not in booked:
             await self._replies.charge(key, Payment(account, lost))
             spent += lost
             unsure += lost
-        self._calls[account] = {*booked, *recorded}
+        self._keys[account] = {*booked, *recorded}
         self._usd[account] = spent
-        reserved = {} if is_own else self._session.reserved(account)
+        reserved = {} if is_session_run else self._session.reserved_usd(account)
         return _Paid(
-            fsum([spent, *reserved.values(), *(amount.usd for amount in amounts)]),
-            fsum([unsure, *(amount.unsure for amount in amounts)]),
+            fsum([spent, *reserved.values(), *(paid.usd for paid in paid_by_shards)]),
+            fsum([unsure, *(paid.unsure for paid in paid_by_shards)]),
         )
 
 
 T = TypeVar("T")
 
 
-async def work_off(
-    items: Iterator[T], work: Callable[[T], Awaitable[None]], *, workers: int, stop: Stop
+async def process_all(
+    items: Iterator[T], process: Callable[[T], Awaitable[None]], *, workers: int, stop: Stop
 ) -> None:
-    """Process items with concurrent workers.
+    """Process items with a number of concurrent workers.
 
-    A `Stopping` from ``work`` ends that worker. Any other exception requests a stop: the workers
-    finish only their current items, and the first exception is then raised.
+    Args:
+        items: The items, of which each worker pulls one at a time.
+        process: Processes an item. A `Stopping` from it ends its worker. Any other exception
+            requests a stop: the workers finish only their current items, and the first exception
+            is then raised.
+        workers: The number of workers.
+        stop: Once requested, no further item is processed.
     """
-    first: Exception | None = None
+    first_error: Exception | None = None
 
     async def pull() -> None:
-        nonlocal first
+        nonlocal first_error
         try:
             while not stop.requested and (item := next(items, None)) is not None:
-                await work(item)
+                await process(item)
                 # A cached or free call never yields to the event loop, but signals, the display
                 # and the other workers need their turn.
                 await asyncio.sleep(0)
         except Stopping:
             return
         except Exception as error:
-            first = first or error
+            first_error = first_error or error
             stop.request()
 
     async with asyncio.TaskGroup() as group:
         for _ in range(workers):
             group.create_task(pull())
-    if first is not None:
-        raise first
+    if first_error is not None:
+        raise first_error

@@ -207,7 +207,9 @@ def _rates(tally: Tally) -> list[tuple[str, str]]:
 
 
 def _format_samples(tally: Tally) -> str:
-    return f"{tally.already + tally.finished:,}/{tally.already + tally.expected:,}"
+    return (
+        f"{tally.finished_earlier + tally.finished:,}/{tally.finished_earlier + tally.expected:,}"
+    )
 
 
 def _format_calls(tally: Tally) -> str:
@@ -276,8 +278,8 @@ def _run_view(run: _WatchedRun, cpu: _CpuMeter) -> RenderableType:
     """Return the bar, facts and notices of the current run."""
     tally = run.tally
     bar = Table.grid(padding=(0, 1))
-    n_done = tally.already + tally.done
-    total = max(1, tally.already + tally.expected)
+    n_done = tally.finished_earlier + tally.done
+    total = max(1, tally.finished_earlier + tally.expected)
     width = max(10, min(30, messages.width - len(run.name) - 2))
     bar.add_row(inert(run.name), ProgressBar(total=total, completed=n_done, width=width))
     facts = []

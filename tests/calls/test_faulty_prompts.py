@@ -16,7 +16,7 @@ from harness.calls.concurrency import ConcurrencyLimiter
 from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import Stop
 from harness.engine.models import WORKERS_PER_SLOT
-from harness.engine.session import work_off
+from harness.engine.session import process_all
 from harness.errors import CallError, FatalCallError
 from harness.plugins.mock.server import MockServer
 from harness.plugins.mock.wire import MockRequest
@@ -101,7 +101,7 @@ class Stack:
         items = ((text, sample) for text in prompts for sample in range(samples))
         try:
             async with asyncio.timeout(60):
-                await work_off(
+                await process_all(
                     items, work, workers=WORKERS_PER_SLOT * self.concurrency, stop=self.stop
                 )
         finally:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.cli import _imported
+from harness.cli import _import_command
 from harness.cli.options import RUN, RUNS
 from harness.cli.verbs import all_verbs
 from harness.plugin_loader import kind
@@ -24,7 +24,7 @@ def commands() -> Iterator[tuple[str, Any]]:
         for word, place in declared.subverbs.items():
             verbs[word] = replace(declared, place=place)
     for verb, declared in verbs.items():
-        command = _imported(verb, declared)
+        command = _import_command(verb, declared)
         if below := getattr(command, "commands", None):
             yield from ((f"{verb} {name}", one) for name, one in below.items())
         else:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from harness.config.loading import expand_variants, load_variants
 from harness.config.run_file import expand_matrix
 from harness.config.yaml_text import parse_yaml
-from harness.engine.resolving import named_model
+from harness.engine.resolving import parse_model_name
 from harness.errors import ConfigError
 
 RUN = "task: {name: collie}\nmodel: {backend: simulated}\n"
@@ -137,10 +137,10 @@ def test_a_variants_model_does_not_leave_the_files_server(tmp_path: Path, varian
     file = tmp_path / "run.yaml"
     text = f"task: {{name: collie}}\nmodel: {HERE}\n{variants}\n"
     with pytest.raises(ConfigError, match="sends its calls to http://localhost/v1") as raised:
-        expand_variants(parse_yaml(text), str(file), model_section=named_model)
+        expand_variants(parse_yaml(text), str(file), model_section=parse_model_name)
     assert "matrix: {model.name: [A, B]}" in raised.value.remedy
     runs = expand_variants(
-        parse_yaml(text), "", ["model.base_url=http://127.0.0.1/v1"], model_section=named_model
+        parse_yaml(text), "", ["model.base_url=http://127.0.0.1/v1"], model_section=parse_model_name
     ).values()
     assert {run.model.options["base_url"] for run in runs} == {"http://127.0.0.1/v1"}
 
@@ -148,7 +148,7 @@ def test_a_variants_model_does_not_leave_the_files_server(tmp_path: Path, varian
 def test_models_of_other_providers_and_of_the_same_server_run_side_by_side() -> None:
     for variants in ("matrix: {model.name: [m2, m5]}", "matrix: {model: [simulated, ollama/m2]}"):
         text = f"task: {{name: collie}}\nmodel: {HERE}\n{variants}\n"
-        assert len(expand_variants(parse_yaml(text), "", model_section=named_model)) == 2
+        assert len(expand_variants(parse_yaml(text), "", model_section=parse_model_name)) == 2
     own = "{backend: openai, name: m5, base_url: null}"
     text = f"task: {{name: collie}}\nmodel: {HERE}\nvariants: {{a: {{}}, b: {{model: {own}}}}}"
     assert expand_variants(parse_yaml(text), "")["b"].model.options == {"base_url": None}
@@ -158,5 +158,5 @@ def test_an_address_alone_is_no_model() -> None:
     text = "task: {name: collie}\nmodel: {base_url: http://localhost/v1}\n"
     text += "matrix: {model: [openai/m2]}\n"
     with pytest.raises(ConfigError, match=r"model\.backend is missing") as raised:
-        expand_variants(parse_yaml(text), "", model_section=named_model)
+        expand_variants(parse_yaml(text), "", model_section=parse_model_name)
     assert "matrix: {model.name: [A, B]}" in raised.value.remedy

@@ -1,6 +1,6 @@
 import pytest
 
-from harness.engine.assessment import assess, feedback, refuses_constraint
+from harness.engine.assessment import assess, feedback, is_constraint_refusal
 from harness.errors import CallError, RequestRejected, TransientError
 from harness.records import (
     CONSTRAINT_REFUSED,
@@ -97,4 +97,4 @@ def test_a_refused_constraint_is_told_by_the_message(error: CallError, refused: 
     constraint = DecodingConstraint(json_schema={"type": "integer"})
     for decoding, expected in ((Decoding(constraint=constraint), refused), (Decoding(), False)):
         request = Request("m", (), decoding, 0, Origin("1", 0, 1))
-        assert refuses_constraint(error, request) is expected
+        assert is_constraint_refusal(error, request) is expected

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.engine.assessment import assess, recordable
+from harness.engine.assessment import assess, normalize_scores
 from harness.errors import ConfigError, Unparseable
 from harness.records import CONSTRAINT_REFUSED, LARGEST, Attempt, Instance, Reply, Score
 from harness.store.columns import TableLine
@@ -52,7 +52,7 @@ RECORDABLE = [
 
 @pytest.mark.parametrize("score", RECORDABLE)
 def test_a_recordable_score_is_read_back_from_its_line(score: Score) -> None:
-    scores = recordable({"a": score}, "x")
+    scores = normalize_scores({"a": score}, "x")
     attempt = Attempt(1, "x", 0, 1, {}, "", {}, "ok", 0.0, 0.0, scores=scores)
     line = encode(attempt)
     read = msgspec.json.decode(line, type=Attempt).scores["a"]
@@ -65,7 +65,7 @@ def test_a_recordable_score_is_read_back_from_its_line(score: Score) -> None:
 
 def test_a_score_of_pythons_own_values_is_not_copied() -> None:
     score = Score(0.5, True, "", {"a": [1]}, share=True)
-    assert recordable({"a": score}, "x")["a"] is score
+    assert normalize_scores({"a": score}, "x")["a"] is score
 
 
 def shown(value: Any) -> str:
@@ -84,7 +84,7 @@ VALUES: list[Any] = [
 @pytest.mark.parametrize("value", VALUES, ids=map(str, range(len(VALUES))))
 def test_a_value_beyond_the_limits_is_refused_with_its_score_and_the_limit(value: Any) -> None:
     with pytest.raises(ConfigError, match=r"The score 'length' of instance 'x' has the value") as e:
-        recordable({"fine": Score(1), "length": Score(value)}, "x")
+        normalize_scores({"fine": Score(1), "length": Score(value)}, "x")
     assert "from -1e+100 to 1e+100" in e.value.remedy
     assert len(e.value.message) < 200
     assert ("…" in e.value.message) == (len(shown(value)) > 60)
@@ -109,18 +109,18 @@ PARTS: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("score", "problem"), PARTS)
 def test_every_other_part_is_checked(score: Any, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
-        recordable({"a": score}, "x")
+        normalize_scores({"a": score}, "x")
 
 
 def test_only_numbers_say_whether_they_are_shares() -> None:
     scores = {"share": Score(1.0, share=True), "count": Score(1.0), "verdict": Score(True)}
-    line = msgspec.json.decode(encode(dict(recordable(scores, "x"))))
+    line = msgspec.json.decode(encode(dict(normalize_scores(scores, "x"))))
     assert [line[name].get("share") for name in scores] == [True, False, None]
 
 
 def test_scores_are_a_mapping() -> None:
     with pytest.raises(ConfigError, match=r"The scores of instance 'x' are 0\.5"):
-        recordable(0.5, "x")  # type: ignore[arg-type]
+        normalize_scores(0.5, "x")  # type: ignore[arg-type]
 
 
 class Excessive(Sums):

@@ -10,7 +10,7 @@ import pytest
 from harness.calls.signals import Stop
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.engine.assessment import LONG, LongAnswers, assess, feedback
+from harness.engine.assessment import LONG_ANSWER_CHARS, LongAnswerAssessor, assess, feedback
 from harness.engine.plan import RunPlan, UnfinishedSample
 from harness.engine.resolving import build_task
 from harness.engine.samples import SampleRunner
@@ -20,7 +20,7 @@ from tests.conftest import Scripted, Sums, run_file
 from tests.engine.toys import bound
 from tests.rows import WORDS
 
-SENTENCES = Reply("A b. " * (LONG // 4), "stop")
+SENTENCES = Reply("A b. " * (LONG_ANSWER_CHARS // 4), "stop")
 """12,500 characters."""
 
 ENDLESS = Reply(SENTENCES.text * 400, "stop")
@@ -58,15 +58,15 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def long_answers(run: RunFile, settings: Settings, said: list[str]) -> Iterator[LongAnswers]:
+def long_answers(run: RunFile, settings: Settings, said: list[str]) -> Iterator[LongAnswerAssessor]:
     task, _ = built(run, settings)
-    scorer = LongAnswers(task, run, settings, said.append)
+    scorer = LongAnswerAssessor(task, run, settings, said.append)
     yield scorer
     scorer.close()
 
 
 def test_a_long_answer_gets_the_verdict_and_feedback_of_this_process(
-    run: RunFile, settings: Settings, long_answers: LongAnswers
+    run: RunFile, settings: Settings, long_answers: LongAnswerAssessor
 ) -> None:
     task, instance = built(run, settings)
     expected = assess(task, instance, SENTENCES)
@@ -75,14 +75,14 @@ def test_a_long_answer_gets_the_verdict_and_feedback_of_this_process(
     assert found.passed is False
     said = long_answers.feedback(instance, SENTENCES, found)
     assert said == feedback(task, instance, SENTENCES, expected)
-    assert not found.unscored
+    assert not found.is_unscored
 
 
 async def test_a_long_answer_blocks_nothing_and_has_no_verdict_if_it_takes_too_long(
     run: RunFile, settings: Settings, said: list[str]
 ) -> None:
     task, instance = built(run, settings)
-    long_answers = LongAnswers(task, run, settings, said.append, cpu_s=0.3)
+    long_answers = LongAnswerAssessor(task, run, settings, said.append, cpu_s=0.3)
     plan = RunPlan(task, run, [instance], None)
     written: list[Attempt] = []
     endless = Scripted(lambda _: ENDLESS.text)
@@ -126,10 +126,10 @@ def test_the_next_answer_after_a_timeout_is_scored(
     run: RunFile, settings: Settings, said: list[str]
 ) -> None:
     task, instance = built(run, settings)
-    long_answers = LongAnswers(task, run, settings, said.append, cpu_s=1)
+    long_answers = LongAnswerAssessor(task, run, settings, said.append, cpu_s=1)
     try:
-        assert long_answers.assess(instance, ENDLESS).unscored
-        assert long_answers.assess(instance, Reply("a" * LONG, "stop")).passed is False
+        assert long_answers.assess(instance, ENDLESS).is_unscored
+        assert long_answers.assess(instance, Reply("a" * LONG_ANSWER_CHARS, "stop")).passed is False
     finally:
         long_answers.close()
 
@@ -138,16 +138,16 @@ class Unbuildable(Sums):
     """A task that only exists in this process."""
 
     def score(self, instance: Instance[int], text: str) -> Mapping[str, Score]:
-        return {"long": Score(len(text) > LONG, len(text) > LONG)}
+        return {"long": Score(len(text) > LONG_ANSWER_CHARS, len(text) > LONG_ANSWER_CHARS)}
 
 
 def test_a_task_that_cannot_be_built_elsewhere_is_scored_here(settings: Settings) -> None:
     task = Unbuildable()
-    scorer = LongAnswers(task, run_file(), settings)
+    scorer = LongAnswerAssessor(task, run_file(), settings)
     instance = next(iter(task.instances()))
-    assert scorer.assess(instance, Reply("1" * (LONG + 1), "stop")).passed is True
+    assert scorer.assess(instance, Reply("1" * (LONG_ANSWER_CHARS + 1), "stop")).passed is True
 
 
-def test_an_error_of_the_task_is_raised_here(long_answers: LongAnswers) -> None:
+def test_an_error_of_the_task_is_raised_here(long_answers: LongAnswerAssessor) -> None:
     with pytest.raises(AttributeError, match="NoneType"):
         long_answers.assess(Instance("a", data=None), SENTENCES)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.engine.changes import check_splitter
+from harness.engine.changes import warn_of_splitter
 
 OWN = {"dataset": "public", "splitter": "nltk 3.10 punkt, own abbreviations"}
 
@@ -15,12 +15,12 @@ def test_missing_sentence_parameters_are_reported_once_where_published_verdicts_
 ) -> None:
     cache = tmp_path / "cache"  # of the machine
     with caplog.at_level(logging.WARNING, logger="harness"):
-        check_splitter(OWN, cache, simulated=True)
-        check_splitter(OWN | {"dataset": "builtin"}, cache, simulated=False)
-        check_splitter(OWN | {"splitter": "nltk 3.10 punkt_tab english"}, cache, simulated=False)
-        check_splitter({"dataset": "public"}, cache, simulated=False)
+        warn_of_splitter(OWN, cache, simulated=True)
+        warn_of_splitter(OWN | {"dataset": "builtin"}, cache, simulated=False)
+        warn_of_splitter(OWN | {"splitter": "nltk 3.10 punkt_tab english"}, cache, simulated=False)
+        warn_of_splitter({"dataset": "public"}, cache, simulated=False)
         assert not caplog.records
-        check_splitter(OWN, cache, simulated=False)
-        check_splitter(OWN, cache, simulated=False)
+        warn_of_splitter(OWN, cache, simulated=False)
+        warn_of_splitter(OWN, cache, simulated=False)
     (record,) = caplog.records
     assert "harness data fetch punkt" in record.getMessage()

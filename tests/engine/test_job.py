@@ -12,7 +12,7 @@ import harness
 from harness.calls.signals import Notices, Stop
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.engine.executor import Result, execute
+from harness.engine.executor import SessionResult, execute
 from harness.engine.preparation import prepare
 from harness.engine.progress import Tally
 from harness.records import Reply
@@ -53,7 +53,7 @@ class Session:
         yield
         ended = True
 
-    async def run(self, **changes: object) -> Result:
+    async def run(self, **changes: object) -> SessionResult:
         folders = dict.fromkeys(("runs_dir", "cache_dir", "data_dir"), self.folder)
         job = prepare(RunFile.model_validate({**RUN, **changes}), "run", Settings(**folders))
         return await execute(job, self.watch)
@@ -62,7 +62,7 @@ class Session:
 async def test_a_resumed_runs_rates_cover_all_samples_begun(tmp_path: Path) -> None:
     """Only passes finish early: without earlier sessions, failing samples would dominate."""
     stopped = await Session(tmp_path, 40).run()
-    assert stopped.ended == "interrupted"
+    assert stopped.ending == "interrupted"
     begun = len(AttemptIndex(tmp_path / "run" / "attempts.jsonl").last_rounds())
     again = Session(tmp_path)
     tally = (await again.run()).tally

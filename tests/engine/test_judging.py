@@ -19,7 +19,7 @@ from harness.engine.judging import Judging
 from harness.engine.plan import UnfinishedSample
 from harness.engine.progress import Tally, Verdicts
 from harness.engine.samples import SampleRunner
-from harness.engine.session import Session, work_off
+from harness.engine.session import Session, process_all
 from harness.errors import ConfigError, FatalCallError, RequestRejected, Unparseable
 from harness.plugin import Judge
 from harness.records import (
@@ -125,7 +125,7 @@ class Setting:
             async def work(sample: UnfinishedSample) -> None:
                 tally.finish_sample(await runner.finish(sample))
 
-            await work_off(run_plan.unfinished(), work, workers=4, stop=stop)
+            await process_all(run_plan.unfinished(), work, workers=4, stop=stop)
         return tally
 
     def judgements(self) -> list[Judgement]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.calls.signals import Stop
 from harness.config.settings import Settings
 from harness.engine.job import Job
-from harness.engine.plan import HeldInstances, LimitedInstances
+from harness.engine.plan import CachedInstances, LimitedInstances
 from harness.errors import ConfigError
 from harness.records import Instance
 from harness.store.run_folder import RunFolder
@@ -60,7 +60,7 @@ def test_a_data_set_that_can_be_held_is_read_once(most: int, reads: int) -> None
             read += 1
             yield from super().instances()
 
-    held = HeldInstances(Counted(6), most)
+    held = CachedInstances(Counted(6), most)
     assert len({tuple(instance.id for instance in held) for _ in range(3)}) == 1
     assert read == reads
 
@@ -83,7 +83,7 @@ def test_an_instance_whose_attempts_could_not_be_read_again_is_refused(
             yield instance
 
     with pytest.raises(ConfigError, match=problem):
-        list(HeldInstances(Careless(2)))
+        list(CachedInstances(Careless(2)))
 
 
 def test_a_new_run_does_not_import_numpy() -> None:
@@ -99,6 +99,6 @@ def test_a_fingerprint_that_does_not_fit_the_manifest_is_refused(tmp_path: Path)
 
     task, model = Careless(), bound(Scripted(str), Stop()).model
     folder = RunFolder(tmp_path, "run")
-    job = Job(run_file(), folder, task, HeldInstances(task), model, Settings())
+    job = Job(run_file(), folder, task, CachedInstances(task), model, Settings())
     with pytest.raises(ConfigError, match=r"not text: \{'n': 6\}"):
         _ = job.fingerprint

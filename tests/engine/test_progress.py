@@ -20,7 +20,7 @@ def attempt(
 
 def test_the_counters_of_a_session() -> None:
     now = 0.0
-    tally = Tally(expected=10, already=2, clock=lambda: now)
+    tally = Tally(expected=10, finished_earlier=2, clock=lambda: now)
     assert tally.eta_s is None
     tally.record(attempt(), True)
     tally.record(attempt(passed=False), False)

@@ -7,7 +7,7 @@ import pytest
 
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.engine.resolving import if_grown, recording_hashes
+from harness.engine.resolving import recording_hashes, replace_grown_hashes
 from harness.store.run_folder import RunFolder
 
 NAMES = {"own.jsonl": "recording_sha256", "judge.jsonl": "judge_good_recording_sha256"}
@@ -33,6 +33,6 @@ def test_a_recording_of_any_model_may_only_grow(
     manifest = {"schema_version": 1, "run": "run", "task": "collie", "fingerprint": before}
     folder.manifest.write_text(json.dumps(manifest))
     (tmp_path / changed).write_text(now)
-    present = if_grown(recording_hashes(run, settings), folder, run, settings)
+    present = replace_grown_hashes(recording_hashes(run, settings), folder, run, settings)
     differing = {name for name in before if present[name] != before[name]}
     assert differing == (set() if is_same else {NAMES[changed]})

@@ -12,10 +12,10 @@ from harness.calls.calls import Calls, ReplyUnsaved, UncachedCalls
 from harness.calls.keys import call_key
 from harness.calls.reply_cache import ReplyCache
 from harness.calls.signals import Stop
-from harness.engine.plan import HeldInstances, UnfinishedSample
+from harness.engine.plan import CachedInstances, UnfinishedSample
 from harness.engine.progress import Tally, Verdicts
 from harness.engine.samples import SampleRunner
-from harness.engine.session import work_off
+from harness.engine.session import process_all
 from harness.errors import FatalCallError, RequestRejected, StoreFailed
 from harness.records import Attempt, Call, Instance, Reply, Request
 from harness.store.json_lines import JsonLinesWriter, read_lines
@@ -50,7 +50,7 @@ class Setting:
             async def work(sample: UnfinishedSample) -> None:
                 self.tally.finish_sample(await runner.finish(sample))
 
-            await work_off(run_plan.unfinished(), work, workers=workers, stop=self.stop)
+            await process_all(run_plan.unfinished(), work, workers=workers, stop=self.stop)
 
     def attempts(self) -> dict[tuple[str, int, int], Attempt]:
         found = [msgspec.json.decode(line, type=Attempt) for _, line in read_lines(self.path)]
@@ -212,7 +212,7 @@ async def test_memory_does_not_grow_with_the_number_of_instances(tmp_path: Path)
                 yield instance
 
     setting, backend = Setting(tmp_path, Many(1000)), Scripted(delay=0.01)
-    setting.instances, made = HeldInstances(setting.task, most=10), 0
+    setting.instances, made = CachedInstances(setting.task, max_cached=10), 0
     running = asyncio.create_task(setting.run(backend, workers=5))
     await asyncio.sleep(0.005)
     counted = 1000  # one pass counts the samples

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from harness.calls.signals import Stop, Stopping
-from harness.engine.session import work_off
+from harness.engine.session import process_all
 
 
 async def test_a_few_workers_process_every_item_once() -> None:
@@ -13,7 +13,7 @@ async def test_a_few_workers_process_every_item_once() -> None:
         await asyncio.sleep(0)
         done.append(number)
 
-    await work_off(iter(range(9)), work, workers=2, stop=Stop())
+    await process_all(iter(range(9)), work, workers=2, stop=Stop())
     assert sorted(done) == list(range(9))
 
 
@@ -33,7 +33,7 @@ async def test_the_first_error_is_raised_once_items_in_flight_are_done() -> None
             raise ZeroDivisionError
 
     with pytest.raises(KeyError):
-        await work_off(iter(range(9)), work, workers=3, stop=Stop())
+        await process_all(iter(range(9)), work, workers=3, stop=Stop())
     assert done == [1, 2]
 
 
@@ -45,5 +45,5 @@ async def test_stopping_leaves_the_item_unfinished_and_is_not_an_error() -> None
         stop.request()
         raise Stopping
 
-    await work_off(iter(range(9)), work, workers=1, stop=stop)
+    await process_all(iter(range(9)), work, workers=1, stop=stop)
     assert taken == [0]

@@ -19,7 +19,7 @@ from harness.calls.reply_cache import ReplyCache, StoreBusy
 from harness.calls.signals import Ask, Load, Report, Stop, Stopping
 from harness.config.sections import LimitsSection, ModelSection, SecondModelSection
 from harness.config.settings import Settings
-from harness.engine.infrastructure import CallLayer, LaterCalls, LaterTerms, ModelCalls
+from harness.engine.infrastructure import CallLayer, DeferralTerms, DeferredCalls, ModelCalls
 from harness.errors import AccessDenied, CallError, ConfigError, RequestRejected, TransientError
 from harness.plugins.batches.jobs import LIVE, BatchJobs, Delivered
 from harness.plugins.batches.ledger import BatchLedger, calls_of_account
@@ -39,7 +39,7 @@ class _Waiting:
 
 
 @dataclass(eq=False)
-class BatchLane(LaterCalls):
+class BatchLane(DeferredCalls):
     """The layer that makes one model's calls in batches.
 
     Args:
@@ -115,14 +115,14 @@ class BatchLane(LaterCalls):
         return Load(len(self._attached), waiting, limited_by="batches" if self._attached else "")
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether the only thing left to do, if any, is to wait for batches."""
         if self._queued or self._elsewhere or not self._is_quiet():
             return False
         return {waiting.tag for waiting in self._attached.values()} <= self.jobs.running
 
     @property
-    def waits(self) -> bool:
+    def has_waiting(self) -> bool:
         """Whether any call is waiting: in a batch, to be submitted, or for another process."""
         return bool(self._attached or self._queued or self._elsewhere)
 
@@ -241,7 +241,7 @@ class BatchLane(LaterCalls):
                     pause = min(self._poll_s, 1 + (self.clock() - self._arrived_at) / 10)
                     look_at = self.clock() + pause
                     self._report()
-                if self.settled and self._attached:
+                if self.is_settled and self._attached:
                     self.on_settled()
                 busy_s = self._quiet_s / 2
                 pause = busy_s if self._queued or not self._is_quiet() else look_at - self.clock()
@@ -265,7 +265,7 @@ class BatchLane(LaterCalls):
         return self._is_quiet() or len(self._queued) >= limit
 
     def _report(self) -> None:
-        at_work = self._ledger.open() if self.waits else []
+        at_work = self._ledger.open() if self.has_waiting else []
         done, requests = (sum(getattr(batch, n) for batch in at_work) for n in ("done", "requests"))
         batches = f"{len(at_work):,} batch{'es' * (len(at_work) != 1)} with {requests:,} requests"
         status = f"waiting for {batches} ({done:,} done)" if at_work else ""
@@ -313,9 +313,9 @@ class BatchLane(LaterCalls):
 class BatchesLayer(CallLayer):
     """Makes the calls of models with ``limits.batch`` in batches, and collects earlier batches."""
 
-    def later(
+    def deferral_terms(
         self, where: str, section: ModelSection, limits: LimitsSection, backend: Backend
-    ) -> LaterTerms | None:
+    ) -> DeferralTerms | None:
         """Return the terms of the provider's batches, if the calls are made in them."""
         batching: BatchSection | None = limits.batch
         if batching is None:
@@ -335,13 +335,13 @@ class BatchesLayer(CallLayer):
             raise ConfigError(
                 "Batches have no service tiers.", "Remove model.service_tier or batch."
             )
-        return LaterTerms(provider.batch_limits.window_h, batching.detach)
+        return DeferralTerms(provider.batch_limits.window_h, batching.detach)
 
-    def reserved(self, replies: ReplyCache, account: str) -> Mapping[str, float]:
+    def reserved_usd(self, replies: ReplyCache, account: str) -> Mapping[str, float]:
         """Return what an account has reserved for calls in batches, by their keys."""
         return {call.key: call.usd for call in calls_of_account(replies, account)}
 
-    def above(self, calls: ModelCalls) -> LaterCalls | None:
+    def deferring_layer(self, calls: ModelCalls) -> DeferredCalls | None:
         """Return the layer of a model's batches, or None if its provider has none."""
         section = calls.section
         limits = calls.limits

@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from harness.cli.options import Jobs, Limit, Overrides
-from harness.cli.run import attended, early_end
+from harness.cli.run import print_early_end, run_with_display
 from harness.cli.verbs import VerbGroup
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
@@ -206,12 +206,14 @@ def wildifeval(
     display = Display({name: name for name in job.models})
     try:
         with display:
-            end = attended(curate(job, display.watch, say), display, command)
+            end = run_with_display(curate(job, display.watch, say), display, command)
     finally:
         for stage, tally in display.tallies.items():
             say(f"{stage}: {tally.calls:,} calls, {tally.cached:,} from the cache")
     if end.built is None:
-        raise typer.Exit(early_end(end.ended, end.budget, "budget.usd (-o budget.usd=…)", command))
+        raise typer.Exit(
+            print_early_end(end.ended, end.budget, "budget.usd (-o budget.usd=…)", command)
+        )
     if report:
         ExactOutput().write(end.built.report)
     for step in end.built.facts["steps"]:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from harness.calls.database import NAME_PREFIX, PRUNED_ACCOUNT, is_damage, mark_damaged
-from harness.cli.options import JsonFormat, agreed
+from harness.cli.options import JsonFormat, ask_yes_no
 from harness.cli.verbs import VerbGroup
 from harness.config.settings import Settings
 from harness.engine.infrastructure import call_layers
@@ -125,7 +125,7 @@ def prune(
         say("Nothing was deleted (--dry-run).")
         return
     number = sum(row.replies for row in matching)
-    if not (yes or agreed(f"Delete these {number:,} paid replies?")):
+    if not (yes or ask_yes_no(f"Delete these {number:,} paid replies?")):
         raise UserError("Nothing was deleted.", "Answer y, or use --yes.")
     before = _size(path)
     with _opened("rw") as (path, file):

@@ -11,7 +11,7 @@ import msgspec
 
 from harness.engine.assessment import judged_outcomes
 from harness.engine.reasoning import RecordedAnswers
-from harness.engine.resolving import other_run
+from harness.engine.resolving import find_referenced_run
 from harness.errors import ConfigError
 from harness.ports import Task
 from harness.records import Attempt, Instance, Outcome
@@ -47,7 +47,7 @@ class RunAnswers:
         self._sha256 = sha256(b"".join(sorted(texts))).hexdigest()
 
     def _read(self, rows: Sequence[int]) -> Iterator[Attempt]:
-        return self._answers.of(self._index.read(Attempt, rows, judged=False))
+        return self._answers.separate(self._index.read(Attempt, rows, judged=False))
 
     def has(self, instance: Instance[Any]) -> bool:
         """Return whether the instance has an answer."""
@@ -67,8 +67,8 @@ class RunAnswers:
 
 
 def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> RunAnswers:
-    """Return a finished run's answers, for a judge's option ``against`` (see `other_run`)."""
-    folder = other_run(runs, name, task.fingerprint(), "against", simulated=simulated)
+    """Return the answers of a finished run that a judge's option ``against`` names."""
+    folder = find_referenced_run(runs, name, task.fingerprint(), "against", simulated=simulated)
     if not folder.has_attempts() or folder.read_manifest().get("owed"):
         remedy = "Run its file again first: answers made later would be missing here."
         raise ConfigError(f"against: the run {name!r} is not finished.", remedy)

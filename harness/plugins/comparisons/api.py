@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from harness.config.settings import Settings
-from harness.engine.run_files import runs_named
+from harness.engine.run_files import find_named_runs
 from harness.errors import ConfigError, for_python
 from harness.plugins.comparisons.comparable import read_run
 from harness.plugins.comparisons.comparison_document import comparison_document
@@ -60,7 +60,7 @@ def compare(
     settings = Settings()
     folders: list[RunFolder] = []
     for run in runs:
-        folders += [run.folder] if isinstance(run, RunResult) else runs_named([run], settings)
+        folders += [run.folder] if isinstance(run, RunResult) else find_named_runs([run], settings)
     if len(folders) < 2:
         raise ConfigError("Fewer than two runs to compare.", "Pass two or more, or their names.")
     comparison = ComparisonOptions(score=score, round=round, by=by)

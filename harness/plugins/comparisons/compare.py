@@ -5,7 +5,7 @@ from rich.text import Text
 from harness.analysis.summary import measure
 from harness.cli.options import Baseline, By, Cluster, Format, Round, Runs, Score
 from harness.config.settings import Settings
-from harness.engine.run_files import baseline_name, runs_named
+from harness.engine.run_files import baseline_name, find_named_runs
 from harness.errors import ConfigError
 from harness.plugins.comparisons.comparable import read_run
 from harness.plugins.comparisons.comparison_document import comparison_document
@@ -41,7 +41,7 @@ def compare(
     if cost and form != "table":
         raise ConfigError("--cost works with the printed table only.", "Remove --format.")
     settings = Settings()
-    folders = runs_named(runs, settings)
+    folders = find_named_runs(runs, settings)
     if len(folders) < 2:
         raise ConfigError("Only one run was named.", "Name two or more; 'harness ls' lists them.")
     baseline = baseline_name(baseline, settings)

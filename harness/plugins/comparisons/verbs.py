@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from harness.cli.options import By, Cluster, Format, Round, Runs, Score
 from harness.config.settings import Settings
-from harness.engine.run_files import runs_named, variants_named
+from harness.engine.run_files import find_named_runs, find_named_variants
 from harness.errors import ConfigError, nearest
 from harness.plugins.comparisons.ablation import AblationOptions, ablate, findings
 from harness.plugins.comparisons.comparable import read_run, refuse_unknown_label
@@ -57,7 +57,7 @@ def ablation(
     prefix = run_name(run_path(settings.runs_dir, name).name, "?").removesuffix("?")
     folders = {}
     runs = []
-    for run_folder in variants_named(name, settings):
+    for run_folder in find_named_variants(name, settings):
         variant_name = run_folder.name.removeprefix(prefix)
         folders[variant_name] = run_folder
         runs.append(read_run(run_folder, variant_name, grouped=True, score=score))
@@ -111,7 +111,7 @@ def matrix(
         external: Published scores to rank as well (CSV or JSONL: model, score).
     """
     scores = read_model_scores(external) if external else None
-    folders = runs_named(runs, Settings())
+    folders = find_named_runs(runs, Settings())
     if len(folders) < 2 and not by:
         remedy = "Name two or more ('harness ls' lists them), or split it into groups with --by."
         raise ConfigError("Only one run was named.", remedy)
@@ -195,7 +195,7 @@ def table(
             paper).
         score: A score, pass_rate, or a figure of the paper's table; repeatable.
     """
-    folders = runs_named(runs, Settings())
+    folders = find_named_runs(runs, Settings())
     read_runs = list(map(read_run, folders))
     scores = score or []
     is_custom = (rows, columns, round_) != (None, None, None) or bool(scores)

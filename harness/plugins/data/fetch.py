@@ -23,7 +23,7 @@ from harness.config.sections import JudgeSection
 from harness.config.settings import Settings, check_network, nltk_folders
 from harness.datasets.catalogue import DataSet, Original, Product, catalogue, find_data_set
 from harness.datasets.folder import content_sha256, installed_file, sha256
-from harness.engine.judges import published_prompts
+from harness.engine.judges import prompt_data_sets
 from harness.engine.models import ModelBuilder, Resources, build_models
 from harness.errors import DataInvalid, DataMissing, HarnessError, UserError, cannot_read
 from harness.plugin import CheckupFinding
@@ -312,7 +312,7 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
         if option != "builtin":
             published.add((run.task.name, option))
     if judges:
-        fetch_prompts(published_prompts(judges), settings)
+        fetch_prompts(prompt_data_sets(judges), settings)
     if not published or not settings.fetch:
         return
     has_begun = any(
@@ -333,7 +333,7 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
     if missing:
         for name, run in runs.items():
             logs = RunFolder(settings.runs_dir, run_name(base, name)).servers
-            build_models(run, ModelBuilder(resources, run.limits, logs, beside=run.folder))
+            build_models(run, ModelBuilder(resources, run.limits, logs, run_file_folder=run.folder))
     for to_install, required in missing.values():
         say(f"Fetching {to_install.name} ({to_install.licence}) from {to_install.home}")
         try:

@@ -11,7 +11,7 @@ from math import inf
 from rich.text import Text
 
 from harness.analysis.metrics import unanswerable
-from harness.cli.options import agreed
+from harness.cli.options import ask_yes_no
 from harness.config.prices import FREE
 from harness.config.settings import Settings, mask_url_keys
 from harness.engine.job import Job
@@ -164,7 +164,7 @@ def unpriced(models: Iterable[Model]) -> str:
 def _ask(upper: float, settings: Settings, yes: bool) -> None:
     if upper <= settings.ask_above_usd or yes or not sys.stdin.isatty():
         return
-    if not agreed("Continue?"):
+    if not ask_yes_no("Continue?"):
         remedy = "Answer y, use --yes, or set HARNESS_ASK_ABOVE_USD to a higher bound."
         raise UserError("Nothing was run.", remedy)
 
@@ -332,7 +332,7 @@ def _rows(job: Job, plan: DryRun) -> dict[str, str]:
         rows["batches"] = f"{_spread(waves)} wave{several} of up to {hours} hours, at batch prices"
     if (saved := plan.total_saved_usd).high:
         rows["prompt cache"] = f"saves about {cost_text(saved)}; the lower cost includes this"
-    if n := job.unanswerable():
+    if n := job.count_unanswerable():
         rows["simulated"] = unanswerable(n, plan.instances)
     if plan.references:
         rows["reference answers"] = _references_text(plan)
@@ -343,7 +343,7 @@ def _budget_note(job: Job) -> str:
     budget = job.run.budget
     if budget.shared:
         return f", shared with the team as {budget.shared!r}"
-    n_others = len(job.variant.runs) - 1
+    n_others = len(job.variant.run_names) - 1
     if n_others > 0:
         return f", shared with {n_others:,} other run{'s' if n_others > 1 else ''}"
     return ": the run ends before it costs more"

@@ -20,7 +20,7 @@ from harness.engine.job import Job
 from harness.engine.models import Model
 from harness.engine.plan import RunPlan, UnfinishedSample
 from harness.engine.replies import replies_path
-from harness.engine.turns import as_of, most_turns, user_role
+from harness.engine.turns import instance_at_turn, max_turns, user_role
 from harness.ports import Task, overrides
 from harness.records import (
     Instance,
@@ -250,7 +250,7 @@ def assessed_references(
         turns = task.turns(instance)
         answers: list[str] = []
         for turn in range(1, turns + 1):
-            turn_instance = as_of(task, instance, answers)
+            turn_instance = instance_at_turn(task, instance, answers)
             reference = task.expected_answer(turn_instance)
             answers.append(reference or "")
             if reference is None:
@@ -293,14 +293,14 @@ def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = T
 
 def estimate_waves(job: Job) -> EstimateRange | None:
     """Return how often a run waits for calls that are made later, or None if never."""
-    later = job.model.later is not None
-    judged_later = any(judge.model.later is not None for judge in job.judges)
+    later = job.model.deferral is not None
+    judged_later = any(judge.model.deferral is not None for judge in job.judges)
     waves = later + judged_later  # in each round
     if not waves:
         return None
     turns = 1
     if overrides(job.task, Task.turns):
-        turns = max((most_turns(job.task, instance) for instance in job.instances), default=1)
+        turns = max((max_turns(job.task, instance) for instance in job.instances), default=1)
     rounds = job.run.rounds
     most_rounds = max(turns, rounds.max)
     fewest_rounds = turns if rounds.stop_on_pass else most_rounds
@@ -310,7 +310,7 @@ def estimate_waves(job: Job) -> EstimateRange | None:
 def wave_hours(job: Job) -> int:
     """Return the longest time, in hours, that providers state for calls that are made later."""
     models = [job.model, *(judge.model for judge in job.judges)]
-    hours = [model.later.hours for model in models if model.later is not None]
+    hours = [model.deferral.hours for model in models if model.deferral is not None]
     return max(hours, default=0)
 
 
@@ -337,7 +337,7 @@ def _add_judge_calls(
         messages = plan.opening(instance).messages
         questions = []  # by turn
         for turn in range(unfinished[0].turns):
-            turn_instance = as_of(job.task, instance, ["…"] * turn)
+            turn_instance = instance_at_turn(job.task, instance, ["…"] * turn)
             questions.append(_questions(job.task, turn_instance, judges))
         for sample in unfinished:
             for number in range(sample.round, max(sample.turns, rounds.max) + 1):
@@ -349,7 +349,10 @@ def _add_judge_calls(
                 if answer is not None:
                     if reply_outcome(answer) in outcomes:
                         for judge, _ in of_turn:
-                            judge.add(judge.judge.about(instance, answer.text, sample.sample), seen)
+                            judge.add(
+                                judge.judge.first_requests(instance, answer.text, sample.sample),
+                                seen,
+                            )
                     continue
                 certain = number == sample.round or not rounds.stop_on_pass or sample.turns > 1
                 growth = longest * min(number, sample.turns)
@@ -358,7 +361,7 @@ def _add_judge_calls(
     by_name = {judge.judge.name: judge for judge in judges}
     late = MissingJudgements(job.folder.attempts, list(by_name), job.model.reasoning)
     for attempt in late.attempts(job.task, job.data):
-        for name, redraw in attempt.judges.items():
+        for name, redraw in attempt.redraws.items():
             if (late_judge := by_name.get(name)) is not None:
                 model = late_judge.judge
                 requests = model.requests(attempt.instance, attempt.answer, redraw=redraw)
@@ -371,7 +374,7 @@ def _questions(
 ) -> list[tuple[JudgeCalls, Sequence[Question]]]:
     """Return what judges ask about an answer to an instance, as of a turn."""
     reference = task.reference(instance) or "…"
-    scoring = [judge for judge in judges if judge.judge.scores(instance)]
+    scoring = [judge for judge in judges if judge.judge.can_score(instance)]
     return [(judge, judge.judge.judge.questions(instance, reference)) for judge in scoring]
 
 
@@ -396,7 +399,7 @@ def _add_later_calls(
     user = plan.run.user if user_role(plan.task, sample.instance) else None
     per_turn = longest + (user.max_tokens if user else 0)
     for number in range(max(2, sample.round), sample.turns + 1):
-        turn = as_of(plan.task, sample.instance, [""] * (number - 1))
+        turn = instance_at_turn(plan.task, sample.instance, [""] * (number - 1))
         certain = user is None or number == sample.round
         growth = (number - 1) * per_turn
         total.add(plan.task.messages(turn, ()), max_tokens, certain=certain, growth=growth)

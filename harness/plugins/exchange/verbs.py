@@ -21,7 +21,7 @@ from harness.cli.options import Runs
 from harness.config.run_file import flatten
 from harness.config.settings import Settings
 from harness.engine.resolving import row_fields
-from harness.engine.run_files import runs_named
+from harness.engine.run_files import find_named_runs
 from harness.errors import ConfigError, DataInvalid, DataMissing, import_extra, nearest
 from harness.plugins.exchange.exported_run import (
     ExportedRows,
@@ -74,7 +74,7 @@ def export(
     """
     if form is None:
         form = "csv" if file == STDOUT else FORMATS.get(Path(file.lower()).suffix)
-    folders = runs_named(runs, Settings())
+    folders = find_named_runs(runs, Settings())
     fields = dict(_field(text) for text in field or ())
     _check(form, file, attempts, fields, len(folders))
     warn = [say] if form in WITH_ATTEMPTS else []  # others use the order of the rows only

@@ -21,7 +21,7 @@ from harness.config.sections import ShotsSection
 from harness.config.settings import Settings
 from harness.engine.assessment import assess
 from harness.engine.plan import FewShotPrompts
-from harness.engine.resolving import build_task, other_run
+from harness.engine.resolving import build_task, find_referenced_run
 from harness.errors import ConfigError, ShotLeaks, nearest
 from harness.ports import Task
 from harness.records import Attempt, Instance, Message, Reply, Score, messages_hash
@@ -372,13 +372,15 @@ def build_shots(
         )
     source = task
     if section.source:
-        source = build_task(run, settings, section.source, judged=False)
+        source = build_task(run, settings, section.source, with_judges=False)
     mistakes = None
     if section.run is not None:
         simulated = run.model.backend == "simulated"
         runs = settings.runs_dir
         key = "task.shots.run"
-        earlier = other_run(runs, section.run, task.fingerprint(), key, simulated=simulated)
+        earlier = find_referenced_run(
+            runs, section.run, task.fingerprint(), key, simulated=simulated
+        )
         is_this_run = earlier.path.resolve() == folder.path.resolve()
         if is_this_run or section.run in siblings:
             which = "this run itself" if is_this_run else "a variant of the same file"

@@ -13,7 +13,7 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.config.validation import validate
 from harness.datasets.folder import DataFolder
-from harness.engine.run_files import RUN_FILE, recorded_baseline, run_named
+from harness.engine.run_files import RUN_FILE_SUFFIXES, find_named_run, find_recorded_baseline
 from harness.errors import ConfigError
 from harness.plugins.gate.decision import Decision, Outcome
 from harness.plugins.gate.document import gate_document, gate_line
@@ -52,7 +52,7 @@ def check_section(
     check = {key: value for key, value in arguments.items() if value not in ("", None, {})}
     default = {} if run.check is None else run.check.model_dump()
     baseline = default.get("baseline")
-    if baseline and Path(baseline).suffix in RUN_FILE:
+    if baseline and Path(baseline).suffix in RUN_FILE_SUFFIXES:
         default["baseline"] = DataFolder(Path(), run.folder).next_to_run_file(baseline)
     if not check.keys() & {"min", "max", "baseline"}:
         if not default and "max_drop" not in check:
@@ -79,7 +79,7 @@ class GateResult:
     def of(cls, run: RunResult, bounds: Mapping[str, Any]) -> GateResult:
         """Decide on a run, given the keys of the section ``check`` that replace its run file's."""
         section = check_section(run.config, bounds, "min={'pass_rate': 0.9}")
-        find_run = run_named if bounds.get("baseline") else recorded_baseline
+        find_run = find_named_run if bounds.get("baseline") else find_recorded_baseline
         find = partial(find_run, settings=Settings())
         [gate] = check_runs([(run.folder, section)], find)
         return cls(gate)

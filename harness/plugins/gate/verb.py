@@ -12,10 +12,10 @@ import typer
 from harness.cli.options import Runs
 from harness.config.settings import Settings
 from harness.engine.run_files import (
+    find_named_run,
+    find_recorded_baseline,
     find_runs_and_files,
     is_run_file,
-    recorded_baseline,
-    run_named,
 )
 from harness.errors import ConfigError
 from harness.plugins.gate.api import check_section, read_bounds
@@ -26,7 +26,7 @@ from harness.report.text import printable
 from harness.terminal.console import say, show
 
 CODES: Mapping[Outcome, int] = {"passed": 0, "failed": 4, "too few to tell": 5}
-LISTED = 20  # instances beyond a bound, in JUnit XML
+MAX_LISTED_NAMES = 20  # instances beyond a bound, in JUnit XML
 
 
 def check(
@@ -77,8 +77,8 @@ def check(
     for folder, run in find_runs_and_files(runs, settings):
         checks.append((folder, check_section(run, options)))
     by_user = bool(baseline) or all(map(is_run_file, runs))
-    find = run_named if by_user else recorded_baseline
-    gates = check_runs(checks, partial(find, settings=settings, inputs=True))
+    find = find_named_run if by_user else find_recorded_baseline
+    gates = check_runs(checks, partial(find, settings=settings, strict=True))
     if not any(gate.decisions for gate in gates):
         raise ConfigError("The baseline is compared with itself.", "Name another run.")
     if form == "junit":
@@ -142,9 +142,9 @@ def _cases(gate: Gate, several: bool) -> Iterator[_Case]:
         element = elements[decision.outcome]
         text = ""
         if element and (failed := failing(gate, decision)):
-            lines = ["Instances beyond the bound:", *map(printable, failed[:LISTED])]
-            if len(failed) > LISTED:
-                lines.append(f"and {len(failed) - LISTED:,} more")
+            lines = ["Instances beyond the bound:", *map(printable, failed[:MAX_LISTED_NAMES])]
+            if len(failed) > MAX_LISTED_NAMES:
+                lines.append(f"and {len(failed) - MAX_LISTED_NAMES:,} more")
             text = "\n".join(lines)
         name = f"{decision.what} {decision.group}".strip()
         yield _Case(name, element, decision.outcome, decision_line(decision), text)

@@ -15,7 +15,6 @@ from pydantic import BaseModel
 from harness.analysis.metrics import Metrics, to_json
 from harness.analysis.summary import measure
 from harness.config.identity import conflicting_judge_keys
-from harness.config.run_file import Shard
 from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
 from harness.config.validation import validate
@@ -24,12 +23,12 @@ from harness.engine.call_stack import bind
 from harness.engine.judges import JudgeModel, Judges, build_judge, check_panels, judge_warnings
 from harness.engine.judging import Judging, MissingJudgements
 from harness.engine.models import Model, ModelBuilder, Resources, check_prices, worker_count
-from harness.engine.plan import HeldInstances
+from harness.engine.plan import CachedInstances
 from harness.engine.progress import Ending, Listener, Tally
 from harness.engine.reasoning import RecordedAnswers
-from harness.engine.resolving import build_task, data_difference, resolved_judge
-from harness.engine.session import open_session
-from harness.engine.turns import answered, most_turns
+from harness.engine.resolving import build_task, data_difference, resolve_judge_defaults
+from harness.engine.session import NO_BUDGET, BudgetTerms, open_session
+from harness.engine.turns import instance_of_attempt, max_turns
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.plugin_loader import without_removed
 from harness.plugins.estimates.estimate import EstimateRange, JudgeCalls, cached_replies
@@ -66,13 +65,10 @@ class LaterJudge:
 
     folder: RunFolder
     judges: Judges  # one judge, or one panel
-    data: HeldInstances
+    data: CachedInstances
     settings: Settings
-    usd: float | None = None  # cap on the run's total cost, including earlier payments
-    shared: str | None = None  # name of the budget that a team shares
+    budget: BudgetTerms = NO_BUDGET  # of the run's total cost, including earlier payments
     references: bool = False  # judge the reference answers instead of the run's answers
-    base: str = ""  # name of the run file whose runs share the cap; empty: the cap is the run's
-    part: Shard | None = None  # the shard that the run is, if its cap is a part of the file's
 
     @property
     def reasoning(self) -> Reasoning:
@@ -110,11 +106,11 @@ class LaterJudge:
         if judge.name in read_register(place.path).judges:
             missing = MissingJudgements(place.attempts, [judge.name], self.reasoning, retried)
             for attempt in missing.attempts(self.judges.task, self.data):
-                redraw = attempt.judges[judge.name]
+                redraw = attempt.redraws[judge.name]
                 yield judge.requests(attempt.instance, attempt.answer, redraw=redraw)
         elif self.references:
             for instance, _, text in _references(self, judge):
-                yield judge.about(instance, text)
+                yield judge.first_requests(instance, text)
         else:
             index = AttemptIndex(self.folder.attempts, judges=False)
             answers = RecordedAnswers(index, self.reasoning)
@@ -122,9 +118,11 @@ class LaterJudge:
             outcomes = judged_outcomes(task)
             for instance in self.data:
                 attempts = index.read(Attempt, index.find_rows(instance.id), judged=False)
-                for answer in answers.of(attempts):
+                for answer in answers.separate(attempts):
                     if answer.outcome in outcomes:
-                        yield judge.requests(answered(task, instance, answer, answers), answer)
+                        yield judge.requests(
+                            instance_of_attempt(task, instance, answer, answers), answer
+                        )
 
     def estimate(self, retried: Collection[JudgementOutcome] = ()) -> tuple[int, EstimateRange]:
         """Return the number and the cost in US dollars of the judge's missing calls.
@@ -186,17 +184,17 @@ def prepare_judge(
     ``usd`` caps the run's total cost in US dollars (default: the run's own budget). With
     ``references``, the reference answers are judged instead.
     """
-    section = resolved_judge(section)
+    section = resolve_judge_defaults(section)
     task = _task_of(folder, settings, [section])
     run = folder.read_config()
-    data = HeldInstances(task)
+    data = CachedInstances(task)
     resources = Resources(settings)
     before = read_register(folder.path).judges.get(section.as_)
     differing: list[str] = []
     if before is not None:
         if before.members:
             raise RunConflict(f"{section.as_!r} is a panel of the run {folder.name!r}.", RENAME)
-        old = resolved_judge(_registered(folder, before, JudgeSection))
+        old = resolve_judge_defaults(_registered(folder, before, JudgeSection))
         differing += conflicting_judge_keys(old, section)
     builder = ModelBuilder(resources, run.limits, folder.servers, task, data, run.folder)
     judge = build_judge(section, run.task.name, task, builder)
@@ -214,18 +212,15 @@ def prepare_judge(
             f"The judge {judge.name!r} is simulated, and the run {folder.name!r} is not.",
             "Simulated scores must not mix with real answers: give the judge a model.",
         )
-    shared = None
-    base = ""
-    part = None
     if usd is None:
-        usd = run.budget_usd
-        shared = run.budget.shared
-        base = base_name(folder)
-        part = run.parsed_shard
-    if usd is not None:
+        budget = BudgetTerms(
+            run.budget_usd, run.budget.shared, base_name(folder), shard=run.parsed_shard
+        )
+    else:
+        budget = BudgetTerms(usd)
+    if budget.usd is not None:
         check_prices([judge.model], resources)
-    judges = Judges(task, [judge])
-    return LaterJudge(folder, judges, data, settings, usd, shared, references, base, part)
+    return LaterJudge(folder, Judges(task, [judge]), data, settings, budget, references)
 
 
 def prepare_panel(
@@ -246,7 +241,7 @@ def prepare_panel(
     if before is not None and dict(before.section) != section.model_dump(mode="json"):
         raise RunConflict(f"The run {folder.name!r} has a different judge {section.as_!r}.", RENAME)
     panel = Judges(task, [], [section])
-    return LaterJudge(folder, panel, HeldInstances(task), settings, references=references)
+    return LaterJudge(folder, panel, CachedInstances(task), settings, references=references)
 
 
 def _task_of(
@@ -256,7 +251,7 @@ def _task_of(
         raise DataMissing(
             f"The run {folder.name!r} has no attempts to judge.", "Run its run file again."
         )
-    task = build_task(folder.read_config(), settings, later=later)
+    task = build_task(folder.read_config(), settings, more_judges=later)
     difference = data_difference(folder, task.fingerprint())
     if difference:
         problem = f"The run {folder.name!r} was made with a different {difference}."
@@ -273,15 +268,7 @@ async def judge_later(
     if not job.references or references_folder(folder).path.exists():
         check_settings(folder.path)
     models = [judge.model for judge in job.judges.models]
-    async with open_session(
-        models,
-        job.settings,
-        folder=folder,
-        usd=job.usd,
-        shared=job.shared,
-        base=job.base,
-        part=job.part,
-    ) as session:
+    async with open_session(models, job.settings, folder=folder, budget=job.budget) as session:
         lost = check_resumable(folder)
         if job.references:
             remove_states(folder.path, JUDGED_REFERENCES)
@@ -305,10 +292,10 @@ async def judge_later(
                 judging = Judging(
                     *(combined, partial(bind, session), place.attempts, writer, tally),
                     job.reasoning,
-                    retried,
-                    session.notices,
+                    retried=retried,
+                    notices=session.notices,
                 )
-                tally.expected = len(judging.late)
+                tally.expected = len(judging.missing)
                 with listener(tally, session.stop, session.notices) if listener else nullcontext():
                     workers = worker_count(models, tally.expected)
                     waiting = await judging.catch_up(job.data, workers, session)
@@ -322,14 +309,14 @@ async def judge_later(
             record_states(folder.path, compute_states(folder.path, written))
             manifest = folder.read_manifest()
             if lost or UNRECORDED_KEY in manifest:
-                counts = msgspec.to_builtins(session.unrecorded(folder))
+                counts = msgspec.to_builtins(session.unrecorded_calls(folder))
                 write_json(folder.manifest, manifest | {UNRECORDED_KEY: counts})
             metrics = measure(folder)
             write_atomically(folder.metrics, to_json(metrics))
             record_states(folder.path, compute_states(folder.path, RESULT_FILES))
-    left = tally.left - waiting
+    left = tally.unfinished - waiting
     lost_instances = left if not session.stop.requested else 0
-    ended: Ending = "finished" if left == lost_instances else session.ended
+    ended: Ending = "finished" if left == lost_instances else session.early_ending
     return JudgingEnd(ended, tally, lost_instances, waiting, metrics)
 
 
@@ -363,7 +350,7 @@ def _references(job: LaterJudge, judge: JudgeModel) -> Iterator[tuple[Instance[A
     for instance in job.data:
         unit = units.get(instance.id)
         task = job.judges.task
-        if unit is None or most_turns(task, instance) > 1 or not judge.scores(instance):
+        if unit is None or max_turns(task, instance) > 1 or not judge.can_score(instance):
             continue
         text = task.reference(instance)
         if text and text.strip() and judge.judge.questions(instance, text):

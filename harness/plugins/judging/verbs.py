@@ -9,16 +9,16 @@ from typing import Annotated
 import typer
 
 from harness.analysis.self_preference import notes
-from harness.cli.options import RUN, By, JsonFormat, Runs, check_picture, outcomes
-from harness.cli.run import attended, early_end, say_verdictless
+from harness.cli.options import RUN, By, JsonFormat, Runs, check_picture, parse_outcomes
+from harness.cli.run import print_early_end, print_verdictless, run_with_display
 from harness.cli.verbs import VerbGroup, run_names
 from harness.config.loading import check_no_secrets
 from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
 from harness.config.validation import validate as validate_section
 from harness.config.yaml_text import read_mapping
-from harness.engine.judges import published_prompts
-from harness.engine.run_files import run_named, runs_named
+from harness.engine.judges import prompt_data_sets
+from harness.engine.run_files import find_named_run, find_named_runs
 from harness.errors import ConfigError, RunConflict, StoreFailed, nearest
 from harness.execution import report_executions
 from harness.plugin_loader import Kind
@@ -77,11 +77,11 @@ def judge(
     """
     report_executions()
     settings = Settings()
-    retried = outcomes(retry, REDRAWN_OUTCOMES)
-    folder = run_named(run, settings)
+    retried = parse_outcomes(retry, REDRAWN_OUTCOMES)
+    folder = find_named_run(run, settings)
     section = _judge_section(folder, judge)
     if isinstance(section, JudgeSection):
-        fetch_prompts(published_prompts([section]), settings)
+        fetch_prompts(prompt_data_sets([section]), settings)
     if isinstance(section, PanelSection):
         job = later_judge.prepare_panel(folder, section, settings, references=gold)
     else:
@@ -89,7 +89,7 @@ def judge(
     for name, text in job.warnings():
         say(f"{folder.name}: judge {name}: {text}")
     if job.model is not None:
-        confirm_calls(job.model, partial(job.estimate, retried), job.usd, settings, yes)
+        confirm_calls(job.model, partial(job.estimate, retried), job.budget.usd, settings, yes)
     command = shlex.join(["harness", "judge", run, "--judge", judge])
     if gold:
         command += " --gold"
@@ -100,7 +100,7 @@ def judge(
         with_retry += f" --retry {','.join(retried)}"
     with Display({folder.name: folder.name}) as display:
         watch = partial(display.watch, folder.name)
-        judged = attended(later_judge.judge_later(job, watch, retried), display, with_retry)
+        judged = run_with_display(later_judge.judge_later(job, watch, retried), display, with_retry)
     show(run_document(judged.metrics))
     what = "reference answers" if gold else "answers"
     say(f"{job.name}: {judged.tally.finished:,} {what} judged in this session.")
@@ -109,9 +109,9 @@ def judge(
     if judged.waiting:
         remedy = "Run those judges first: harness judge RUN --judge NAME."
         say(f"{judged.waiting:,} are waiting for judges of the panel. {remedy}")
-    if code := early_end(judged.ended, judged.tally.budget, "--budget", with_retry):
+    if code := print_early_end(judged.ended, judged.tally.budget, "--budget", with_retry):
         raise typer.Exit(code)
-    say_verdictless(folder.name, judged.tally, "and give it another name (as: NAME).")
+    print_verdictless(folder.name, judged.tally, "and give it another name (as: NAME).")
     failed = judged.tally.failed_judgements
     if failed:
         how_many = f"{count_of(failed, 'judgement')} failed"
@@ -162,7 +162,7 @@ def validate(
     candidates = judge or [""]
     if len(candidates) > 1 and (by or figure):
         raise ConfigError("--by and --figure are for one judge.", "Name one --judge.")
-    folders = runs_named(runs, Settings())
+    folders = find_named_runs(runs, Settings())
     variants = [read_run(folder)[0] for folder in folders]
     first = variants[0]
     others = variants[1:]
@@ -265,7 +265,7 @@ def draw(
         by: Draw from each group of this label, such as task.
         seed: Seed of the draw.
     """
-    folders = runs_named(runs, Settings())
+    folders = find_named_runs(runs, Settings())
     failures: list[error_labels.Failure] = []
     for folder in folders:
         failures += error_labels.draw(folder, n, by, seed)

@@ -58,7 +58,7 @@ class UserModel:
 
     def request(self, role: UserRole, messages: Sequence[Message], origin: Origin) -> Request:
         """Return the request for the user's next turn in a conversation."""
-        decoding = self.model.supported(
+        decoding = self.model.supported_decoding(
             Decoding(self.section.temperature, self.section.max_tokens),
             "The played user",
             "Choose another model.",
@@ -167,7 +167,7 @@ def build_user(section: UserSection, builder: ModelBuilder, seed: int | None) ->
 
 def _prompt(name: str, builder: ModelBuilder) -> Template:
     if "/" in name or name.endswith(SUFFIX):
-        data = DataFolder(builder.resources.settings.data_dir, builder.beside)
+        data = DataFolder(builder.resources.settings.data_dir, builder.run_file_folder)
         return read_file(Path(data.next_to_run_file(name)), "user.prompt")
     names = [path.removeprefix("user/") for path in prompt_names("user")]
     if name in names:

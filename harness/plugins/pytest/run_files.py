@@ -16,7 +16,7 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.models import Resources
 from harness.engine.preparation import prepare_data
-from harness.engine.resolving import build_task, resolved
+from harness.engine.resolving import build_task, resolve_defaults
 from harness.engine.run_files import read_runs
 from harness.errors import HarnessError, UserError, for_command
 from harness.execution import executing
@@ -102,7 +102,7 @@ class RunItem(pytest.Item):
             return
         with executing(), Resources(Settings()) as resources:
             prepare_data({self.variant: self.run}, self.base, resources)
-            run_file = resolved(self.run)
+            run_file = resolve_defaults(self.run)
             task = build_task(run_file, resources.settings)
             section.check_scores(task, run_file.samples, run_file.judge_names)
 

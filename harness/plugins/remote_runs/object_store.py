@@ -210,7 +210,7 @@ class RemoteRuns(RunCopies):
         return paths
 
     @contextlib.asynccontextmanager
-    async def uploaded(
+    async def upload_session(
         self, folder: RunFolder, replies: ReplyCache | None, report: Report
     ) -> AsyncIterator[None]:
         key = content_hash(["run", self.url, folder.name])

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from harness.analysis.failures import VALUE, FailedLine, read_failed_lines, without_values
 from harness.config.settings import Settings
-from harness.engine.resolving import MOST_KEPT, build_task, data_difference
-from harness.engine.turns import as_of
+from harness.engine.resolving import MAX_ROWS_IN_MEMORY, build_task, data_difference
+from harness.engine.turns import instance_at_turn
 from harness.errors import HarnessError
 from harness.plugins.comparisons.constraints import constraint_kind
 from harness.plugins.report.parts import to_json
@@ -44,7 +44,10 @@ class RecordedTask:
     @cached_property
     def _instances(self) -> dict[str, Instance[Any]]:
         try:
-            return {instance.id: instance for instance in islice(self._task.instances(), MOST_KEPT)}
+            return {
+                instance.id: instance
+                for instance in islice(self._task.instances(), MAX_ROWS_IN_MEMORY)
+            }
         except HarnessError:  # the data cannot be read any more
             return {}
 
@@ -59,7 +62,7 @@ class RecordedTask:
         recorded = self._instances.get(instance)
         if recorded is None:
             return None
-        return as_of(self._task, recorded, [""] * (turn - 1))
+        return instance_at_turn(self._task, recorded, [""] * (turn - 1))
 
     def extracted(self, instance: str, text: str, turn: int = 1) -> str | None:
         """Return the scored part of a reply, or None if it is the whole reply or is unknown."""
@@ -80,7 +83,7 @@ def task_of(folder: RunFolder, settings: Settings) -> RecordedTask | None:
     """
     try:
         run = folder.read_config()
-        task = build_task(run.model_copy(update={"judges": []}), settings, judged=False)
+        task = build_task(run.model_copy(update={"judges": []}), settings, with_judges=False)
         if data_difference(folder, task.fingerprint()):
             return None
         return RecordedTask(task)

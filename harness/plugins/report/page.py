@@ -21,7 +21,7 @@ from msgspec.structs import replace as replaced
 from harness.cli.options import Baseline, By, Round, Runs, Score
 from harness.config.settings import Settings
 from harness.declarations import declarations
-from harness.engine.run_files import baseline_name, runs_named
+from harness.engine.run_files import baseline_name, find_named_runs
 from harness.errors import ConfigError
 from harness.plugins.comparisons.comparison_document import ShownUnit
 from harness.plugins.comparisons.run_comparison import ComparisonOptions
@@ -171,7 +171,7 @@ def report(
         form: Format of the figures.
     """
     settings = Settings()
-    folders = runs_named(runs, settings)
+    folders = find_named_runs(runs, settings)
     path = output
     if path is None and images is None:
         path = page_path(folders)

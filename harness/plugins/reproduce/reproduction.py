@@ -14,7 +14,7 @@ from msgspec import Struct
 
 import harness
 from harness.cli.options import Format, Overrides
-from harness.cli.run import attended, early_end
+from harness.cli.run import print_early_end, run_with_display
 from harness.config import shipped
 from harness.config.loading import load_variants
 from harness.config.run_file import RunFile
@@ -24,7 +24,7 @@ from harness.engine.executor import execute_all
 from harness.engine.job import Job
 from harness.engine.models import Resources
 from harness.engine.preparation import prepare_all, prepare_data
-from harness.engine.resolving import named_model
+from harness.engine.resolving import parse_model_name
 from harness.errors import ConfigError, DataInvalid, DataMissing, cannot_read
 from harness.plugins.comparisons.comparable import read_run
 from harness.plugins.reproduce.page import study_document, study_page
@@ -92,8 +92,8 @@ def study_jobs(
         study: The study.
         name: The first part of the runs' names.
         resources: Resources that the runs share.
-        model: The model to use (see `named_model`). If empty, recorded answers are used or, where
-            there are none, a simulated model.
+        model: The model to use (see `parse_model_name`). If empty, recorded answers are used
+            or, where there are none, a simulated model.
         overrides: ``KEY=VALUE`` overrides for all runs.
         fetch: Downloads published data for runs that are not simulated.
 
@@ -116,7 +116,7 @@ def study_jobs(
         if not run.live:
             continue
         model_name = model or "simulated"
-        changes = [f"model={json.dumps(named_model(model_name))}"]
+        changes = [f"model={json.dumps(parse_model_name(model_name))}"]
         if not model:
             changes += run.offline
         changes += overrides
@@ -333,7 +333,7 @@ def reproduce(
             say(reason, "yellow")
         command = f"harness reproduce {study}"
         with Display({job.folder.name: name for name, job in jobs.items()}) as display:
-            attended(_execute([*jobs.values()], display, command), display, command)
+            run_with_display(_execute([*jobs.values()], display, command), display, command)
     study_record = record(loaded, {name: job.folder for name, job in jobs.items()}, time.time())
     write_json(page.with_suffix(".json"), study_record)
     write_atomically(page, _page(study_record).encode())
@@ -347,7 +347,7 @@ async def _execute(jobs: Sequence[Job], display: Display, command: str) -> None:
         if error is not None:
             raise error
         assert result is not None
-        if code := early_end(result.ended, result.tally.budget, "budget.usd", command):
+        if code := print_early_end(result.ending, result.tally.budget, "budget.usd", command):
             raise typer.Exit(code)
 
 

@@ -26,19 +26,25 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.assessment import (
     Assessment,
-    LongAnswers,
+    LongAnswerAssessor,
     ScoreWarnings,
-    crashed,
+    apply_feedback_template,
+    assess_crash,
     feedback,
-    warnings_of,
-    worded,
+    score_warnings,
 )
 from harness.engine.changes import has_same_prompt
 from harness.engine.job import Job, ScoredAgain
 from harness.engine.plan import prompt_hash
-from harness.engine.reasoning import Answers, RecordedReasoning
+from harness.engine.reasoning import MarkCounts, RecordedReasoning
 from harness.engine.resolving import build_task
-from harness.engine.turns import RecordedRounds, answered, most_turns, user_role, user_turn
+from harness.engine.turns import (
+    RecordedRounds,
+    instance_of_attempt,
+    max_turns,
+    scripted_turn,
+    user_role,
+)
 from harness.errors import DataMissing, RunConflict, option
 from harness.ports import Task
 from harness.records import WITHOUT_REPLY, Attempt, Instance, Outcome, Reply, Score, first_reason
@@ -193,7 +199,7 @@ class ScoredBatch(NamedTuple):
     changed: Sequence[VerdictChange]
     unscored: Sequence[str]  # messages about answers whose scoring took too long
     separated: int  # attempts whose recorded text contained their reasoning
-    unknown_marks: Answers
+    unknown_marks: MarkCounts
     warnings: ScoreWarnings
 
 
@@ -266,7 +272,7 @@ class Rescorer:
         self._judged = judged
         self._reasoning = Reasoning(run.model.reasoning)
         self._unscored: list[str] = []
-        self._long_answers = LongAnswers(task, run, settings, self._unscored.append)
+        self._long_answers = LongAnswerAssessor(task, run, settings, self._unscored.append)
 
     def __reduce__(self) -> tuple[Callable[[bytes], Rescorer], tuple[bytes]]:
         return _rescorer, (self._setup,)
@@ -296,7 +302,7 @@ class Rescorer:
             rescored = _with_new_scores(islice(judged_attempts, n), self._judged, assess, prompt)
             for attempt, scored, verdicts in rescored:
                 lines += line(scored) + b"\n"
-                warnings.update(warnings_of(scored.scores))
+                warnings.update(score_warnings(scored.scores))
                 if change := changes.record(attempt, scored, verdicts):
                     changed.append(change)
         unscored = list(self._unscored)
@@ -348,15 +354,15 @@ def _assessing(
     recorded: RecordedRounds,
     assess: Callable[[Instance[Any], Reply], Assessment],
 ) -> AttemptAssessor:
-    is_conversation = most_turns(task, instance) > 1
+    is_conversation = max_turns(task, instance) > 1
 
     def assess_attempt(attempt: Attempt, reply: Reply) -> Assessment:
         n_before = len(recorded.rounds(attempt.instance, attempt.sample, before=attempt.round))
         if is_conversation and n_before < attempt.round - 1:
             return Assessment(attempt.outcome, None, {}, LOST_TURNS)
-        turn = answered(task, instance, attempt, recorded)
+        turn = instance_of_attempt(task, instance, attempt, recorded)
         if attempt.outcome == "crashed":
-            return crashed(task, turn, attempt.error or "")
+            return assess_crash(task, turn, attempt.error or "")
         return assess(turn, reply)
 
     return assess_attempt
@@ -424,7 +430,7 @@ def rescore(job: Job) -> ScoredAgain:
     rounds_before = SampleRounds(RecordedReasoning(job.model.reasoning))
     earlier = Reasoning(job.folder.read_config().model.reasoning)
     has_lost_marks = not {*earlier.marks} <= {*job.model.reasoning.marks}
-    long_answers = LongAnswers(job.task, job.run, job.settings)
+    long_answers = LongAnswerAssessor(job.task, job.run, job.settings)
     n = changed = revalued = dropped = 0
     with replace_atomically(job.folder.attempts) as temporary, contextlib.closing(long_answers):
         shutil.copyfile(job.folder.attempts, temporary)
@@ -496,7 +502,7 @@ def _sample(
         if is_played:
             goes_on = True
         elif attempt.turns or now.turns:
-            next_turn = user_turn(job.task, instance, answers) if number < turns else None
+            next_turn = scripted_turn(job.task, instance, answers) if number < turns else None
             goes_on = attempt.feedback in (None, next_turn)
         else:
             is_same = now.outcome == attempt.outcome and same_scores(attempt.scores, now.scores)
@@ -513,7 +519,7 @@ def _same_feedback(job: Job, instance: Instance[Any], attempt: Attempt) -> bool:
         return False
     reply = Reply(attempt.text or "", attempt.finish_reason or "")
     assessment = Assessment(attempt.outcome, attempt.passed, attempt.scores, attempt.error or "")
-    if assessment.unscored:
+    if assessment.is_unscored:
         return False
     message = feedback(job.task, instance, reply, assessment)
-    return worded(job.run, message, passed=attempt.passed) == attempt.feedback
+    return apply_feedback_template(job.run, message, passed=attempt.passed) == attempt.feedback

@@ -25,10 +25,10 @@ from harness.analysis.run_display import recorded_display
 from harness.cli.options import Jobs, Run
 from harness.config.settings import Settings
 from harness.engine.assessment import ScoreWarnings, warning_lines
-from harness.engine.changes import check_splitter
+from harness.engine.changes import warn_of_splitter
 from harness.engine.reasoning import mark_warnings
 from harness.engine.resolving import build_task
-from harness.engine.run_files import run_named
+from harness.engine.run_files import find_named_run
 from harness.errors import DataMissing, option
 from harness.execution import report_executions
 from harness.plugins.rescoring.rescorer import (
@@ -72,7 +72,7 @@ def score(
     """
     report_executions()
     settings = Settings()
-    folder = run_named(run, settings)
+    folder = find_named_run(run, settings)
     recorded = AttemptIndex(folder.attempts)
     if not len(recorded):
         remedy = "Run its run file again: it resumes where it stopped."
@@ -86,7 +86,7 @@ def score(
     if any(manifest.get(key) != value for key, value in display.items()):
         folder.update_manifest(display)
     before: Mapping[str, str] = manifest.get("fingerprint", {})
-    check_splitter(fingerprint, settings.cache_dir, simulated=bool(manifest.get("simulated")))
+    warn_of_splitter(fingerprint, settings.cache_dir, simulated=bool(manifest.get("simulated")))
     changed_inputs = [
         key for key, now in sorted(fingerprint.items()) if before.get(key, now) != now
     ]

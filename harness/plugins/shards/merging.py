@@ -16,7 +16,7 @@ import typer
 
 from harness.analysis.metrics import to_json
 from harness.analysis.summary import measure
-from harness.cli.manage import run_metrics
+from harness.cli.manage import read_run_metrics
 from harness.config.identity import conflicting_keys
 from harness.config.run_file import Shard
 from harness.config.settings import Settings
@@ -279,6 +279,6 @@ def merge_all(base: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
     for variant, shards in variants.items():
         name = run_name(base, variant)
         merged = merge(shards, name, settings)
-        if metrics := run_metrics(merged):
+        if metrics := read_run_metrics(merged):
             show(run_document(metrics))
         say(f"Merged {len(shards):,} shards: {merged.path}")

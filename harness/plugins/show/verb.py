@@ -9,11 +9,11 @@ import typer
 from harness.analysis.failures import read_deciding
 from harness.analysis.summary import measure
 from harness.cli.options import Runs
-from harness.cli.verbs import placed
+from harness.cli.verbs import import_place
 from harness.config.settings import Settings
 from harness.declarations import declared_views
 from harness.engine.resolving import row_fields
-from harness.engine.run_files import runs_named
+from harness.engine.run_files import find_named_runs
 from harness.errors import ConfigError, DataMissing
 from harness.plugins.show.transcript import (
     AnswerLine,
@@ -73,9 +73,9 @@ def show(
     if form == "csv" and (instance is not None or not (failed or side_by_side)):
         problem = "--format csv is for --side-by-side and --failed."
         raise ConfigError(problem, f"For all: harness export {runs[0]} --output FILE.csv")
-    folders = runs_named(runs, Settings())
+    folders = find_named_runs(runs, Settings())
     if chosen:
-        view = placed(declared_views()[chosen[0]].place)
+        view = import_place(declared_views()[chosen[0]].place)
         show_document(view(folders, by))
         return
     if len(folders) > 1 and instance is not None:
@@ -145,7 +145,7 @@ def _failed(folder: RunFolder, rows: Rows) -> TableDocument:
 def _several(folders: Sequence[RunFolder]) -> TableDocument:
     metrics = {folder.name: measure(folder) for folder in folders}
     document = TableDocument(parts=[runs_table(metrics)])
-    if len({run_metrics.task for run_metrics in metrics.values()}) > 1:
+    if len({read_run_metrics.task for read_run_metrics in metrics.values()}) > 1:
         document = suite_document(folders)
     more = Note(f"One in full: harness show {folders[0].name}")
     return replace(document, parts=[*document.parts, more], data=metrics)

@@ -25,7 +25,7 @@ from harness.config.settings import Settings
 from harness.datasets.catalogue import catalogue
 from harness.datasets.row_formats import is_row_file
 from harness.declarations import named_tasks
-from harness.engine.resolving import named_model
+from harness.engine.resolving import parse_model_name
 from harness.engine.run_files import task_section
 from harness.errors import ConfigError, nearest, option
 from harness.execution import executing
@@ -248,7 +248,7 @@ def evaluation(
 
     Args:
         tasks: The benchmarks.
-        models: Names of models, as in `named_model`.
+        models: Names of models, as in `parse_model_name`.
         changes: Overrides for all runs: values by dotted key.
         judge: Name of the judges' model, for benchmarks that need a judge.
         limit: Maximum number of instances in each run.
@@ -304,7 +304,7 @@ def _tree(
     task_keys = []
     for task, name in zip(tasks, task_names, strict=True):
         task_keys.append(_task_keys(task, name, judge, published))
-    model_sections = [named_model(model) for model in models]
+    model_sections = [parse_model_name(model) for model in models]
     matrix = {
         "task": _axis("task", task_names, task_keys),
         "model": _axis("model", models, map(_model_keys, model_sections)),
@@ -344,7 +344,7 @@ def _task_keys(task: _ChosenTask, run_name: str, judge: str, published: bool) ->
     keys |= _dotted("task", section)
     judge_name = judge_of(name) if judge else ""
     if judge_name:
-        keys["judges"] = [{"name": judge_name, "model": named_model(judge)}]
+        keys["judges"] = [{"name": judge_name, "model": parse_model_name(judge)}]
     named = named_tasks().get(name)
     if named is not None and named.limits_answers:
         keys[MAX_TOKENS_KEY] = None

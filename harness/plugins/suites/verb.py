@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.options import Limit, Overrides
-from harness.cli.run import ExecutionOptions, carry_out, repeated_command
+from harness.cli.run import ExecutionOptions, carry_out, resume_command
 from harness.config.loading import parse_override
 from harness.config.settings import Settings
 from harness.errors import ConfigError
@@ -68,7 +68,7 @@ def evaluate(
     runs = suite.runs
     if detach:
         runs = {variant: run.with_batches(detach=True) for variant, run in runs.items()}
-    command = repeated_command()
+    command = resume_command()
     path = suite_path(settings.runs_dir, name)
     for note in suite.notes:
         say(note, "yellow")

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from harness.engine.assessment import recordable
+from harness.engine.assessment import normalize_scores
 from harness.errors import ConfigError, Unparseable, UserError
 from harness.plugin_interface import problems
 from harness.ports import BASES, overrides
@@ -178,7 +178,7 @@ class PlugInCheck:
         if self._types[member] not in (Score, Mapping[str, Score]):
             return ""
         try:
-            recordable(scores, getattr(instance, "id", ""))
+            normalize_scores(scores, getattr(instance, "id", ""))
         except ConfigError as error:
             return f"which cannot be recorded. {error} Use None for a missing value."
         for score in scores.values():

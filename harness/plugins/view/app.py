@@ -28,7 +28,7 @@ from aiohttp import web
 from harness.cli.options import RUNS
 from harness.cli.verbs import run_names
 from harness.config.settings import Settings, has_display
-from harness.engine.run_files import runs_named
+from harness.engine.run_files import find_named_runs
 from harness.errors import ConfigError, HarnessError
 from harness.plugins.report.figure import config
 from harness.plugins.report.parts import built, to_json
@@ -335,7 +335,7 @@ def view(
         no_browser: Print the address without opening a browser.
     """
     settings = Settings()
-    folders = runs_named(runs or [], settings)
+    folders = find_named_runs(runs or [], settings)
     roots = [settings.runs_dir, *(folder.path.parent for folder in folders)]
     names = [folder.name for folder in folders]
     listener = listen(port)

@@ -142,7 +142,7 @@ class StatusWriter:
     ) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._status.ended = self._session.ended if self._tally.left else "finished"
+        self._status.ended = self._session.early_ending if self._tally.unfinished else "finished"
         if kind is not None:
             interrupted = issubclass(kind, asyncio.CancelledError)
             self._status.ended = "interrupted" if interrupted else "failed"
@@ -161,8 +161,8 @@ class StatusWriter:
         loads = {model: load() for model, load in notices.loads.items()}
         status.at = time.time()
         status.stopping = self._session.stop.requested
-        status.planned = tally.already + tally.expected
-        status.done = tally.already + tally.finished
+        status.planned = tally.finished_earlier + tally.expected
+        status.done = tally.finished_earlier + tally.finished
         for name in ("attempts", "calls", "cached", "passed", "judged", "eta_s"):
             setattr(status, name, getattr(tally, name))
         if status.eta_s is not None:

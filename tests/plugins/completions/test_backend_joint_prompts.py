@@ -221,7 +221,7 @@ async def run(folder: Path, url: str, most: int, **more: Any) -> list[Attempt]:
     folders = dict.fromkeys(("runs_dir", "cache_dir", "data_dir"), folder)
     job = prepare(RunFile.model_validate(given), "run", Settings(**folders))
     result = await execute(job)
-    assert result.ended == "finished"
+    assert result.ending == "finished"
     path = folder / "run" / "attempts.jsonl"
     found = [msgspec.json.decode(text, type=Attempt) for _, text in read_lines(path)]
     return sorted(found, key=lambda one: (one.instance, one.sample))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.backends.openai import OpenAIBackend
-from harness.engine.resolving import named_model
+from harness.engine.resolving import parse_model_name
 from harness.errors import ConfigError, FatalCallError, PromptRefused, RequestRejected
 from harness.plugins.mock.server import MockServer
 from harness.plugins.responses.backend import OpenAIResponsesBackend
@@ -155,10 +155,10 @@ async def test_log_probabilities_come_from_every_part_of_the_answer() -> None:
 
 
 def test_models_that_need_the_responses_api_are_found_by_name() -> None:
-    assert named_model("openai/o3-pro-2025-06-10")["backend"] == "openai_responses"
-    assert named_model("openai/gpt-5.5-pro")["preset"] == "openai"
+    assert parse_model_name("openai/o3-pro-2025-06-10")["backend"] == "openai_responses"
+    assert parse_model_name("openai/gpt-5.5-pro")["preset"] == "openai"
     for name in ("gpt-4o", "o3", "gpt-5.5", "gpt-5-mini"):
-        assert named_model(f"openai/{name}")["backend"] == "openai"
+        assert parse_model_name(f"openai/{name}")["backend"] == "openai"
     with pytest.raises(ConfigError, match="only through the Responses API"):
         OpenAIBackend(secret=str, concurrency=1, timeout_s=5, model="o3-pro")
 

@@ -14,7 +14,7 @@ from harness.config.loading import expand_variants
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.executor import execute
-from harness.engine.plan import HeldInstances, run_instances
+from harness.engine.plan import CachedInstances, run_instances
 from harness.engine.preparation import prepare
 from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict
 from harness.plugins.comparisons.comparable import read_run
@@ -63,7 +63,7 @@ def merged(folder: Path) -> RunFolder:
 @pytest.mark.parametrize("of", [1, 2, 7, 100])
 @pytest.mark.parametrize("limit", [None, 30])
 def test_every_instance_is_in_one_shard(of: int, limit: int | None) -> None:
-    data = HeldInstances(Sums())
+    data = CachedInstances(Sums())
     whole = [one.id for one in run_instances(run_file(limit=limit), data)]
     shards = [
         [one.id for one in run_instances(run_file(limit=limit, shard=f"{n + 1}/{of}"), data)]

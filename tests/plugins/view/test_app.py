@@ -357,7 +357,7 @@ async def test_a_run_is_followed_and_stopped(tmp_path: Path) -> None:
             assert not (tmp_path / "run" / STOP).exists()
             assert (await page.post("/api/stop?run=run")).json() == {"stopping": "run"}
             result = await task
-            assert result.ended == "interrupted"
+            assert result.ending == "interrupted"
             while (await page.get("/api/runs"))["runs"][0]["state"] != "interrupted":  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         assert result.metrics.n_attempts == server.stats().answered

@@ -108,7 +108,7 @@ async def test_a_run_is_followed_and_stopped(tmp_path: Path, watched: Watched) -
             await tab.get_by_role("button", name="Stop run").click()
             assert not task.done()  # it asks once more
             await tab.get_by_role("button", name="Really stop run").click()
-            assert (await task).ended == "interrupted"
+            assert (await task).ending == "interrupted"
             await expect(tab.locator(".state-interrupted")).to_be_visible()
             watched.assert_quiet(page)
 

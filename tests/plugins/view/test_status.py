@@ -12,7 +12,7 @@ import pytest
 
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.engine.executor import Result, execute
+from harness.engine.executor import SessionResult, execute
 from harness.engine.preparation import prepare
 from harness.plugins.mock.server import MockServer
 from harness.plugins.view.status import (
@@ -45,7 +45,9 @@ def run_file(url: str, **changes: Any) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def running(folder: Path, run: Mapping[str, Any]) -> AsyncIterator[asyncio.Task[Result]]:
+async def running(
+    folder: Path, run: Mapping[str, Any]
+) -> AsyncIterator[asyncio.Task[SessionResult]]:
     """A run at work, which has written its status at least once."""
     job = prepare(RunFile.model_validate(run), "run", settings(folder))
     task = asyncio.create_task(execute(job))
@@ -96,7 +98,7 @@ async def test_a_session_that_is_asked_to_stop_finishes_its_calls(tmp_path: Path
             assert request_stop(tmp_path / "run")
             result = await task
         answered = server.stats().answered
-    assert result.ended == "interrupted"
+    assert result.ending == "interrupted"
     assert not (tmp_path / "run" / STOP).exists()
     assert len(AttemptIndex(tmp_path / "run" / "attempts.jsonl")) == answered  # nothing is lost
     status = read_status(tmp_path / "run")
@@ -113,7 +115,7 @@ async def test_a_request_to_another_session_is_ignored(tmp_path: Path, session: 
     (tmp_path / "run" / STOP).write_text(text)
     with MockServer() as server:
         async with running(tmp_path, run_file(server.base_url, samples=2)) as task:
-            assert (await task).ended == "finished"
+            assert (await task).ending == "finished"
 
 
 def test_a_run_that_is_not_at_work_cannot_be_stopped(tmp_path: Path) -> None:

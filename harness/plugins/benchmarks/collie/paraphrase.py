@@ -75,7 +75,7 @@ class Paraphraser:
         self._prompt = read_builtin(f"polish/{prompt}")
         self._bound = bound
         remedy = "Choose another model."
-        self._decoding = bound.model.supported(DECODING, "Paraphrasing", remedy)
+        self._decoding = bound.model.supported_decoding(DECODING, "Paraphrasing", remedy)
 
     async def rewrite(
         self,

@@ -19,7 +19,7 @@ from harness.config.settings import Settings
 from harness.datasets.folder import path_exists, prompt_files, sha256
 from harness.engine.models import Model, ModelBuilder, Resources, check_prices
 from harness.engine.progress import Ending
-from harness.engine.session import open_session
+from harness.engine.session import BudgetTerms, open_session
 from harness.errors import ConfigError, DataMissing, cannot_read
 from harness.plugins.benchmarks.wildifeval.task import CATEGORIES, OTHER
 from harness.plugins.builders import folder
@@ -283,12 +283,12 @@ async def curate(
         models = list(job.models.values())
         budget = job.curation.budget
         async with open_session(
-            models, job.settings, name, usd=budget.usd, shared=budget.shared
+            models, job.settings, name, budget=BudgetTerms(budget.usd, budget.shared)
         ) as session:
             asking = StageCalls(job.models, session, job.curation.seed, listener)
             try:
                 result = screened(job.sources, job.curation, stages, status)
                 built = await build(job.curation, job.prompts, result, job.out, asking, status)
             except Stopping:
-                return CurationEnd(session.ended, None, session.budget)
+                return CurationEnd(session.early_ending, None, session.budget)
             return CurationEnd("finished", built, session.budget)

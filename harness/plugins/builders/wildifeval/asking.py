@@ -22,7 +22,7 @@ from harness.engine.assessment import reply_outcome
 from harness.engine.call_stack import bind
 from harness.engine.models import Model, worker_count
 from harness.engine.progress import Tally
-from harness.engine.session import Session, work_off
+from harness.engine.session import Session, process_all
 from harness.errors import (
     CallError,
     ConfigError,
@@ -122,7 +122,7 @@ class StageCalls:
         session = self.session
         model = self._models[stage]
         remedy = "Give it another model, or set filter.votes."
-        decoding = model.supported(decoding, f"The stage {stage!r}", remedy)
+        decoding = model.supported_decoding(decoding, f"The stage {stage!r}", remedy)
         facts = self._facts.setdefault(stage, {})
         first = 0
         if look:
@@ -166,7 +166,7 @@ class StageCalls:
             tally.finish_sample()
 
         async def answer_all(items: Iterator[tuple[int, int]]) -> None:
-            await work_off(items, answer, workers=worker_count([model]), stop=session.stop)
+            await process_all(items, answer, workers=worker_count([model]), stop=session.stop)
 
         progress: AbstractContextManager[Any] = nullcontext()
         if self._listener:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harness.calls.signals import Stop
 from harness.engine.plan import UnfinishedSample
 from harness.engine.samples import SampleRunner
-from harness.engine.session import work_off
+from harness.engine.session import process_all
 from harness.errors import FatalCallError, RequestRejected
 from harness.plugins.benchmarks.collie.paraphrase import Paraphraser, keeps
 from harness.records import Attempt, Instance, Reply, Request
@@ -57,7 +57,7 @@ async def run(
         async def work(sample: UnfinishedSample) -> None:
             await runner.finish(sample)
 
-        await work_off(run_plan.unfinished(), work, workers=4, stop=stop)
+        await process_all(run_plan.unfinished(), work, workers=4, stop=stop)
     return first, [msgspec.json.decode(line, type=Attempt) for _, line in read_lines(path)]
 
 

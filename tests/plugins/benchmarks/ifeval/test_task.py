@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from harness.datasets.folder import DataFolder
-from harness.engine.assessment import warnings_of
+from harness.engine.assessment import score_warnings
 from harness.errors import DataInvalid, DataMissing
 from harness.plugin_loader import kind
 from harness.plugins.benchmarks.ifbench.instructions import IFBENCH
@@ -56,7 +56,9 @@ def test_official_counts_in_other_scripts_have_a_warning(
     [instance] = task.instances()
     assert "warning" not in task.score(instance, "two words")["strict"].details
     strict = task.score(instance, "我喜欢机器学习和编程，今天下雨我在家")["strict"]
-    assert ("may be wrong" in str([*warnings_of({"strict": strict})])) == (verdicts == "official")
+    assert ("may be wrong" in str([*score_warnings({"strict": strict})])) == (
+        verdicts == "official"
+    )
     assert strict.passed is (verdicts == "official")
     [plain] = built(name, dataset=written(tmp_path / "plain.jsonl", ROW)).instances()
     commas = replace(plain, data=replace(plain.data, instructions=plain.data.instructions[1:]))

@@ -19,7 +19,11 @@ _REMEDY = "Free some space or fix the permissions, or set HARNESS_CACHE_DIR to a
 
 
 def write_rows(rows: Iterable[Mapping[str, Any]], where: str) -> str:
-    """Write rows to the cache by hash, and return the file's path.
+    """Write rows to a file of the cache that is named by their hash, and return its path.
+
+    Args:
+        rows: The rows of a run file.
+        where: The run file's path, for messages, or "".
 
     Raises:
         ConfigError: If they are not a list of mappings.
@@ -30,12 +34,13 @@ def write_rows(rows: Iterable[Mapping[str, Any]], where: str) -> str:
     if not isinstance(rows, Iterable) or isinstance(rows, Mapping):
         raise ConfigError("task.rows is not a list of rows.", "Begin each row with '- '.")
     lines = []
-    for number, row in enumerate(rows, start=1):
+    for row_number, row in enumerate(rows, start=1):
+        where_row = f"task.rows, item {row_number}: "
         try:
-            with raised_as(ConfigError, f"task.rows, item {number}: "):
+            with raised_as(ConfigError, where_row):
                 lines.append(encode(to_json_types(dict(row))) + b"\n")
         except (TypeError, ValueError, RecursionError) as error:
-            problem = f"task.rows, item {number}: not a mapping that JSON can represent ({error})."
+            problem = f"{where_row}not a mapping that JSON can represent ({error})."
             remedy = "For a data frame: frame.to_dict('records') in pandas, to_dicts() in polars."
             raise ConfigError(problem, remedy) from None
     content = b"".join(lines)
@@ -51,9 +56,9 @@ def write_rows(rows: Iterable[Mapping[str, Any]], where: str) -> str:
     return str(path)
 
 
-def with_own_rows(run: RunFile, folder: RunFolder, settings: Settings) -> RunFile:
-    """Copy rows given in a run file, if any, to a run's folder. Return the run file to record."""
-    path = own_rows(run, settings)
+def copy_inline_rows(run: RunFile, folder: RunFolder, settings: Settings) -> RunFile:
+    """Copy the rows in a run file, if any, to the run's folder. Return the run file to record."""
+    path = inline_rows_path(run, settings)
     if path is None:
         return run
     write_atomically(folder.path / ROWS, path.read_bytes())
@@ -62,7 +67,7 @@ def with_own_rows(run: RunFile, folder: RunFolder, settings: Settings) -> RunFil
     return run.model_copy(update={"task": task})
 
 
-def own_rows(run: RunFile, settings: Settings) -> Path | None:
-    """Return the path of the copy of rows that were given in a run file, or None."""
+def inline_rows_path(run: RunFile, settings: Settings) -> Path | None:
+    """Return the cached file of the rows in a run file, or None if the run file has no rows."""
     path = Path(str(run.task.options.get("path", "")))
     return path if path.is_relative_to(settings.cache_dir.absolute() / ROWS_FOLDER) else None
