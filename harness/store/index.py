@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.records import OUTCOMES, Attempt, Outcome, PlayedTurn, Time, Usage
-from harness.store.attempt_lines import ATTEMPT, CALL_COLUMNS, AttemptLines, read_counted
+from harness.store.attempt_lines import ATTEMPT, CALL_COLUMNS, AttemptLines, read_counted_attempts
 from harness.store.columns import (
     NOT_JUDGED,
     AttemptTable,
@@ -102,7 +102,7 @@ class AttemptIndex:
             check_settings(path.parent)
         is_judged = judges and has_judges(path.parent)
         if lines is None:
-            counted = read_counted(path, "judged" if is_judged else "")
+            counted = read_counted_attempts(path, "judged" if is_judged else "")
         else:
             counted = lines.counted_attempts()
         table = counted.table

@@ -119,7 +119,7 @@ def _read_identity(folder: Path) -> _RunIdentity:
 def check_not_exchanged(folder: Path) -> None:
     """Check that a run's folder was not exchanged with another one.
 
-    A folder that was merely renamed or copied is accepted (see `warn_of_renamed`).
+    A folder that was merely renamed or copied is accepted (see `warn_of_renamed_folders`).
 
     Raises:
         StoreFailed: If the folder holds another run, whose original folder holds yet another one.
@@ -142,7 +142,7 @@ def _is_exchanged(folder: Path, recorded_run: str) -> bool:
     )
 
 
-def warn_of_renamed(folders: Iterable[RunFolder]) -> None:
+def warn_of_renamed_folders(folders: Iterable[RunFolder]) -> None:
     """Warn of folders that were renamed or copied without the harness, and name their runs."""
     for folder in folders:
         manifest = _read_identity(folder.path)

@@ -360,8 +360,8 @@ class RunFolder:
         the account of a run's name.
         """
         manifest = self.read_manifest()
-        place = manifest.get(PLACE_KEY) or account_of(manifest.get("id", ""))
-        return bool(place == self.first_account())
+        account = manifest.get(PLACE_KEY) or account_of(manifest.get("id", ""))
+        return bool(account == self.first_account())
 
     def line_sealer(self) -> Callable[[bytes], bytes]:
         """Return a function that adds the run's seal to a line (`seal_line`)."""

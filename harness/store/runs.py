@@ -151,8 +151,8 @@ def runs_of_shards(root: Path, base: str) -> dict[str, list[RunFolder]]:
             recorded = manifest.get(SHARD_KEY)
             if manifest and SHARD_KEY not in manifest:  # an earlier version
                 recorded = run.read_config().shard
-            part = parse_shard(recorded)
-            if part and match[1] == shard_base_name(base, part) and base_name(run) == match[1]:
+            shard = parse_shard(recorded)
+            if shard and match[1] == shard_base_name(base, shard) and base_name(run) == match[1]:
                 runs.setdefault(match[1], []).append(run)
     return runs
 
