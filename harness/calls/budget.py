@@ -168,7 +168,13 @@ class Budget:
         return self._batched.get(key, 0.0)
 
     def settle_batched(self, key: str, cost: float = 0.0, *, unsure: bool = False) -> None:
-        """Replace a batched call's reservation, if any, with the call's cost."""
+        """Replace a batched call's reservation, if any, with the call's cost.
+
+        Args:
+            key: The call's key.
+            cost: The cost.
+            unsure: Whether the cost is a maximum that the provider may not have billed.
+        """
         if (max_usd := self._batched.pop(key, None)) is not None:
             self._batched_usd = self._batched_usd - max_usd if self._batched else 0.0
             self.settle(0.0, cost, unsure=unsure)

@@ -53,7 +53,13 @@ class SlidingWindow:
         self.restore(0.0, 0.0, {})
 
     def restore(self, level: float, level_at: float, uses: dict[int, float]) -> None:
-        """Replace the recorded use with values returned by `state`."""
+        """Replace the recorded use with what `state` has returned.
+
+        Args:
+            level: The units that were used recently.
+            level_at: When the level was computed (seconds).
+            uses: The amounts in the window, by the half-second in which they leave it.
+        """
         self._uses = uses  # amounts by the half-second in which they leave the window
         self._sum = 0.0
         self._pruned_at = -1
@@ -106,7 +112,14 @@ class SlidingWindow:
         self.add_to_level(amount, now)
 
     def settle(self, expected: float, actual: float, sent_at: float, now: float) -> None:
-        """Replace the expected use of a call, sent at the time ``sent_at``, with its actual use."""
+        """Replace a call's expected use with its actual use.
+
+        Args:
+            expected: The units that were reserved for the call.
+            actual: The units that it has used.
+            sent_at: When it was sent (seconds).
+            now: The current time (seconds).
+        """
         expiry = ceil((sent_at + MAX_COUNTING_DELAY_S + WINDOW_S) * EXPIRIES_PER_S)
         if expiry in self._uses:
             self._sum -= expected

@@ -128,12 +128,7 @@ class ReplyCache:
         _check_only_access(path, claims_folder)
         self._claims = open_claims(claims_folder)
         try:
-            self._writer = self._open(wal=shared_memory)
-            self.journal_mode = database.journal_mode(self._writer)
-            self._reader = database.open_database(path, wal=self.journal_mode == "wal")
-            self._reader.execute("PRAGMA busy_timeout=0")
-            self._writer.execute("PRAGMA busy_timeout=500")
-            self._file_id = _file_id(path)
+            self._open_connections(wal=shared_memory)
         except BaseException as error:
             self._claims.close()
             if isinstance(error, (OSError, NotImplementedError, sqlite3.Error)):
@@ -146,6 +141,14 @@ class ReplyCache:
                 "call."
             )
         self._writes: BackgroundQueue[database.Write] = BackgroundQueue(self._commit, "replies")
+
+    def _open_connections(self, *, wal: bool) -> None:
+        self._writer = self._open(wal=wal)
+        self.journal_mode = database.journal_mode(self._writer)
+        self._reader = database.open_database(self.path, wal=self.journal_mode == "wal")
+        self._reader.execute("PRAGMA busy_timeout=0")
+        self._writer.execute("PRAGMA busy_timeout=500")
+        self._file_id = _file_id(self.path)
 
     def _open(self, *, wal: bool) -> sqlite3.Connection:
         """Return a connection to the cache's file. A damaged file is first replaced."""

@@ -45,24 +45,23 @@ def conflicting_keys(before: RunFile, now: RunFile) -> list[str]:
     old_tree = tree_by_name(before)
     new_tree = tree_by_name(now)
     with executing("refused"):  # only the new run file's code may be executed
-        free = changeable_keys(old_tree)
-    free += changeable_keys(new_tree)
-    only_in_one = _names(old_tree) ^ _names(new_tree)
+        changeable = changeable_keys(old_tree)
+    changeable += changeable_keys(new_tree)
+    added_or_removed = _judge_and_panel_names(old_tree) ^ _judge_and_panel_names(new_tree)
     old = flatten(old_tree)
     new = flatten(new_tree)
     differing: dict[str, None] = {}
     for key in sorted(old.keys() | new.keys()):
-        if is_below(key, free) or _may_become(key, old.get(key), new.get(key)):
+        if is_below(key, changeable) or _may_become(key, old.get(key), new.get(key)):
             continue
         section, *path = key.split(".")
-        if section in NAMED_LISTS and path and path[0] in only_in_one:
+        if section in NAMED_LISTS and path and path[0] in added_or_removed:
             key = f"{section}.{path[0]}"
         differing[key] = None
     return [key for key in differing if not is_below(key, differing.keys() - {key})]
 
 
-def _names(tree: Mapping[str, Any]) -> set[str]:
-    """Return the names of all judges and panels."""
+def _judge_and_panel_names(tree: Mapping[str, Any]) -> set[str]:
     return {*tree["judges"], *tree["panels"]}
 
 
@@ -81,30 +80,31 @@ def conflicting_judge_keys(before: JudgeSection, now: JudgeSection) -> list[str]
     """Return the dotted keys of a judge's section that must not change but have."""
     old = flatten(before.model_dump(mode="json"))
     new = flatten(now.model_dump(mode="json"))
-    free = _free_of_model("model", now.model.model_dump())
+    changeable = _changeable_model_keys("model", now.model.model_dump())
     changed = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
-    return [key for key in changed if not is_below(key, free)]
+    return [key for key in changed if not is_below(key, changeable)]
 
 
 def changeable_keys(tree: Mapping[str, Any]) -> list[str]:
-    """Return the dotted keys of a run file (`by_name`) that may change freely in a resumed run."""
+    """Return the dotted keys of a run file (`tree_by_name`) that may change in a resumed run."""
     models = {"model": tree.get("model"), "polish": tree.get("polish")}
     models["user.model"] = (tree.get("user") or {}).get("model")
     for name, judge in tree.get("judges", {}).items():
         models[f"judges.{name}.model"] = judge["model"]
-    free = list(CHANGEABLE_KEYS)
-    for place, model in models.items():
+    changeable = list(CHANGEABLE_KEYS)
+    for section, model in models.items():
         if model:
-            free += _free_of_model(place, model)
-    return free
+            changeable += _changeable_model_keys(section, model)
+    return changeable
 
 
-def _free_of_model(place: str, model: Mapping[str, Any]) -> list[str]:
-    keys = [key for key in CHANGEABLE_MODEL_KEYS if (place, key) != ("polish", "path")]
+def _changeable_model_keys(section: str, model: Mapping[str, Any]) -> list[str]:
+    """Return the dotted keys that may change in a model's section (``section`` is its key)."""
+    keys = [key for key in CHANGEABLE_MODEL_KEYS if (section, key) != ("polish", "path")]
     with contextlib.suppress(ConfigError):  # a run can be read even if its backend is missing
         backend = kind("backends").load(str(model.get("backend")))
         keys += class_of(backend, Backend).may_change  # type: ignore[type-abstract]
-    return [f"{place}.{key}" for key in keys]
+    return [f"{section}.{key}" for key in keys]
 
 
 def tree_by_name(run: RunFile) -> dict[str, Any]:

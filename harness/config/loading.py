@@ -19,25 +19,29 @@ from harness.errors import ConfigError, nearest, option
 def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
     """Set the value of a dotted key in nested mappings, adding missing sections.
 
-    Elements of lists are found by ``as`` or else ``name``, as in ``judges.second.max_tokens``.
+    Args:
+        tree: The mappings, which are changed.
+        key: The dotted key. Elements of lists are found by ``as`` or else ``name``, as in
+            ``judges.second.max_tokens``.
+        value: The new value.
 
     Raises:
         ConfigError: If the key's path leads through a value or an unknown element, or ends at an
             element.
     """
     *sections, last = key.split(".")
-    place: dict[str, Any] | list[Any] = tree
+    parent: dict[str, Any] | list[Any] = tree
     for section in sections:
-        if isinstance(place, dict):
-            below = place.setdefault(section, {})
+        if isinstance(parent, dict):
+            child = parent.setdefault(section, {})
         else:
-            below = _element(place, section)
-        if not isinstance(below, dict | list):
+            child = _find_element(parent, section)
+        if not isinstance(child, dict | list):
             problem = f"{safe_key(key)!r} cannot be set: {section!r} is a value, not a section."
             raise ConfigError(problem, "Check the key's path.")
-        place = below
-    if isinstance(place, list):
-        by_name = _by_name(place)
+        parent = child
+    if isinstance(parent, list):
+        by_name = _elements_by_name(parent)
         if last not in by_name:
             list_key = ".".join(sections)
             problem = f"{safe_key(key)!r} names no element of the list {safe_key(list_key)!r}."
@@ -46,11 +50,11 @@ def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
             raise ConfigError(problem, remedy)
         problem = f"{safe_key(key)!r} cannot be set as a whole: it is an element of a list."
         raise ConfigError(problem, "Set its keys one by one.")
-    place[last] = value
+    parent[last] = value
 
 
-def _by_name(elements: list[Any]) -> dict[str, Any]:
-    """Return those of a list's elements that are sections with a name."""
+def _elements_by_name(elements: list[Any]) -> dict[str, Any]:
+    """Return the elements of a list that are sections with a name, by name."""
     by_name = {}
     for section in elements:
         name = isinstance(section, dict) and (section.get("as") or section.get("name"))
@@ -59,8 +63,8 @@ def _by_name(elements: list[Any]) -> dict[str, Any]:
     return by_name
 
 
-def _element(elements: list[Any], name: str) -> Any:
-    by_name = _by_name(elements)
+def _find_element(elements: list[Any], name: str) -> Any:
+    by_name = _elements_by_name(elements)
     if name not in by_name:
         remedy = nearest(name, by_name) or "Elements are found by their 'as' or 'name'."
         if name.isdecimal() and by_name:
@@ -84,9 +88,9 @@ def parse_override(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not all(key.split(".")):
         # Show only the beginning: without '=', a key may be run together with a secret.
-        begin = "".join(re.findall(r"\A[\w.]*", text))
-        begin = begin if begin == text else f"{begin}…"
-        raise ConfigError(f"-o {begin!r} is not an override.", "Write -o key.path=value.")
+        beginning = "".join(re.findall(r"\A[\w.]*", text))
+        beginning = beginning if beginning == text else f"{beginning}…"
+        raise ConfigError(f"-o {beginning!r} is not an override.", "Write -o key.path=value.")
     keys = key.split(".")
     problem = "the value is not valid YAML"
     remedy = f"Quote it: -o '{safe_key(key)}=\"…\"'."
@@ -109,9 +113,15 @@ def parse_override(text: str) -> tuple[str, Any]:
 def load_variants(
     path: str | Path, overrides: Iterable[str] = (), values: Mapping[str, Any] | None = None
 ) -> dict[str, RunFile]:
-    """Return the runs of a run file by variant. A file without variants has one run, named "".
+    """Load the runs of a run file, by variant. A file without variants has one run, named "".
 
-    ``overrides`` have the form ``key.path=value``; ``values`` has values by dotted key.
+    Args:
+        path: The run file.
+        overrides: Overrides of the form ``key.path=value``.
+        values: Further values to set, by dotted key.
+
+    Raises:
+        ConfigError: If the file or an override is invalid.
     """
     return expand_variants(read_mapping(Path(path)), str(path), overrides, values)
 
@@ -123,68 +133,83 @@ def expand_variants(
     values: Mapping[str, Any] | None = None,
     model_section: Callable[[str], dict[str, Any]] | None = None,
 ) -> dict[str, RunFile]:
-    """Return the runs by variant, like `load`, given a run file's content (``raw``).
+    """Return the runs of a run file's content, by variant, like `load_variants`.
 
-    ``path`` names the file in messages. ``model_section`` returns a model's section by its name.
+    Args:
+        raw: The file's content.
+        path: Names the file in messages.
+        overrides: Overrides of the form ``key.path=value``.
+        values: Further values to set, by dotted key.
+        model_section: Returns the section of a model that is given by its name only.
+
+    Raises:
+        ConfigError: If the content or an override is invalid.
     """
     fixed = [*map(parse_override, overrides), *(values or {}).items()]
-    common = _changed(raw, fixed, path, model_section)
+    common = _apply_changes(raw, fixed, path, model_section)
     if common.get("variants") or common.get("matrix"):
         for section, key in (("task", "name"), ("model", "backend")):
             options = common.get(section, {})
             if section not in raw and isinstance(options, dict):
                 common[section] = {key: "", **options}  # each variant is validated with its own
-    _refuse_no_backend(common, path)
+    _check_backend(common, path)
     if "name" in common:
         remedy = f"A run has the name of its file, or another one with {option('name', 'NAME')}."
         raise ConfigError(f"{path}: unknown key 'name'.", f"{remedy} A task's name is task.name.")
     base = validate(RunFile, common, path)
     runs: dict[str, RunFile] = {}
-    same: dict[str, str] = {}
+    first_names: dict[str, str] = {}  # of the variants, by their content
     for name, changes in base.expanded_variants().items():
         where = f"{path}, variant {name!r}"
-        model_keys = [key for key in changes if _MODEL.fullmatch(key)]
-        of_models = _of_models(changes, model_keys, fixed, model_section)
-        others = {key: value for key, value in fixed if (key, value) not in of_models}
-        if lost := [key for key in flatten(others) if is_below(key, changes)]:
-            problem = f"{where}: it sets {', '.join(lost)}, so an override has no effect."
+        model_keys = [key for key in changes if _MODEL_KEY.fullmatch(key)]
+        model_overrides = _model_overrides(changes, model_keys, fixed, model_section)
+        before = {key: value for key, value in fixed if (key, value) not in model_overrides}
+        if without_effect := [key for key in flatten(before) if is_below(key, changes)]:
+            problem = f"{where}: it sets {', '.join(without_effect)}, so an override has no effect."
             raise ConfigError(problem, "Change the run file, or remove the override.")
-        tree = _changed(raw, [*others.items(), *changes.items(), *of_models], where, model_section)
+        all_changes = [*before.items(), *changes.items(), *model_overrides]
+        tree = _apply_changes(raw, all_changes, where, model_section)
         tree.pop("variants", None)
         tree.pop("matrix", None)
         for key in model_keys:
-            _refuse_other_address(_section(common, key), _section(tree, key), key, where)
+            _check_same_address(_section(common, key), _section(tree, key), key, where)
         runs[name] = validate(RunFile, tree, where)
-        twin = same.setdefault(repr(runs[name]), name)
-        if twin != name:
-            raise ConfigError(f"{where}: it is identical to {twin!r}.", "Remove one of them.")
+        first_name = first_names.setdefault(repr(runs[name]), name)
+        if first_name != name:
+            raise ConfigError(f"{where}: it is identical to {first_name!r}.", "Remove one of them.")
     return runs or {"": base}
 
 
-def _of_models(
+def _model_overrides(
     changes: Mapping[str, Any],
     model_keys: Sequence[str],
     overrides: Iterable[tuple[str, Any]],
     model_section: Callable[[str], dict[str, Any]] | None,
 ) -> list[tuple[str, Any]]:
-    """Return the overrides of a variant's models that the variant itself leaves out.
+    """Return the overrides of keys in a variant's models that the variant does not set itself.
 
-    An option of the file's model, such as the server, also applies to a variant's model.
+    They also apply to the variant's models, for example the address of a server.
+
+    Args:
+        changes: What the variant sets, by dotted key.
+        model_keys: The keys among these that replace a model's section.
+        overrides: All overrides, as pairs of a dotted key and a value.
+        model_section: Returns the section of a model that is given by its name only.
     """
     sections = {key: changes[key] for key in model_keys}
     for key, section in sections.items():
         if model_section and isinstance(section, str):
             sections[key] = model_section(section)
     stated_keys = flatten(sections)
-    of_models = []
+    model_overrides = []
     for key, value in overrides:
         is_stated = is_below(key, stated_keys) or any(is_below(s, [key]) for s in stated_keys)
         if is_below(key, model_keys) and not is_stated:
-            of_models.append((key, value))
-    return of_models
+            model_overrides.append((key, value))
+    return model_overrides
 
 
-def _refuse_no_backend(tree: Mapping[str, Any], where: str) -> None:
+def _check_backend(tree: Mapping[str, Any], where: str) -> None:
     """Raise ConfigError if a file's only model is the address of its variants' models."""
     model = tree.get("model")
     if isinstance(model, dict) and "base_url" in model and "backend" not in model:
@@ -193,7 +218,7 @@ def _refuse_no_backend(tree: Mapping[str, Any], where: str) -> None:
         raise ConfigError(f"{where}: model.backend is missing.", remedy)
 
 
-def _refuse_other_address(
+def _check_same_address(
     base: Mapping[str, Any], variant: Mapping[str, Any], key: str, where: str
 ) -> None:
     """Raise ConfigError if a variant's model has lost the address that the file sets.
@@ -218,64 +243,78 @@ def _refuse_other_address(
 def _section(tree: Any, key: str) -> Mapping[str, Any]:
     """Return the section at a dotted key, or {} if there is none."""
     for part in key.split("."):
-        mapping = _by_name(tree) if isinstance(tree, list) else tree
+        mapping = _elements_by_name(tree) if isinstance(tree, list) else tree
         tree = mapping.get(part) if isinstance(mapping, dict) else None
     return tree if isinstance(tree, dict) else {}
 
 
-_MODEL = re.compile(r"model|polish|user\.model|judges\.[^.]+\.model")  # keys of models' sections
+_MODEL_KEY = re.compile(r"model|polish|user\.model|judges\.[^.]+\.model")  # of models' sections
 
 
 def check_no_secrets(tree: object, where: str) -> None:
-    """Raise ConfigError, naming ``where``, if mappings contain a configured secret."""
+    """Raise ConfigError if nested mappings contain a configured secret.
+
+    ``where`` names the mappings' source in the message.
+    """
     texts = list(_texts(tree, ""))
     variables: set[str] = set()
-    for place, text in texts:
-        if place.endswith("api_key_env"):
+    for path, text in texts:
+        if path.endswith("api_key_env"):
             variables.add(text)
-        if ".headers." in f".{place}":
+        if ".headers." in f".{path}":
             variables.update(VARIABLE_REFERENCE.findall(text))
     secrets = configured_secrets(variables)
-    for place, text in texts:
+    for path, text in texts:
         for variable, value in secrets.items():
             if value in text:
-                problem = f"{place or 'it'} contains the value of {variable}, a secret"
+                problem = f"{path or 'it'} contains the value of {variable}, a secret"
                 remedy = "Remove it. Backends read keys from the environment (model.api_key_env)."
                 raise ConfigError(f"{where}: {problem}.", remedy)
 
 
-def _texts(tree: object, place: str) -> Iterator[tuple[str, str]]:
-    """Yield (place, text) for each key and scalar in nested mappings and lists.
+def _texts(tree: object, path: str) -> Iterator[tuple[str, str]]:
+    """Yield a dotted key and a text for each key and scalar in nested mappings and lists.
 
-    Places are dotted keys. The place of a key is that of the mapping that contains it.
+    The dotted key of a key is that of the mapping that contains it. ``path`` is that of ``tree``.
     """
     if isinstance(tree, dict):
-        for key, below in tree.items():
-            yield place, str(key)
-            yield from _texts(below, f"{place}.{key}".lstrip("."))
+        for key, child in tree.items():
+            yield path, str(key)
+            yield from _texts(child, f"{path}.{key}".lstrip("."))
     elif isinstance(tree, list | tuple):
-        for below in tree:
-            yield from _texts(below, place)
+        for child in tree:
+            yield from _texts(child, path)
     else:
-        yield place, str(tree)
+        yield path, str(tree)
 
 
-def _changed(
+def _apply_changes(
     raw: dict[str, Any],
     changes: Iterable[tuple[str, Any]],
     where: str,
     model_section: Callable[[str], dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
+    """Return a copy of a run file's content in which dotted keys have new values.
+
+    Args:
+        raw: The file's content.
+        changes: Pairs of a dotted key and its new value.
+        where: Names the file in messages.
+        model_section: Returns the section of a model that is given by its name only.
+
+    Raises:
+        ConfigError: If a key cannot be set, or the result contains a secret.
+    """
     tree = copy.deepcopy(raw)
     judges = tree.get("judges")
-    holders = [*(judges if isinstance(judges, list) else ()), tree.get("user")]
-    models = [(holder, "model") for holder in holders if isinstance(holder, dict)]
+    parents = [*(judges if isinstance(judges, list) else ()), tree.get("user")]
+    models = [(parent, "model") for parent in parents if isinstance(parent, dict)]
     for section, key in [(tree, "model"), (tree, "polish"), *models]:
         if model_section and isinstance(section.get(key), str):
             section[key] = model_section(section[key])
     for key, value in changes:
         try:
-            if model_section and isinstance(value, str) and _MODEL.fullmatch(key):
+            if model_section and isinstance(value, str) and _MODEL_KEY.fullmatch(key):
                 value = model_section(value)
             set_key(tree, key, value)
         except ConfigError as error:

@@ -30,7 +30,7 @@ BUILTIN_PATH = Path(__file__).with_name("prices.yaml")
 Usd = Annotated[float, Field(strict=True, ge=0, le=1_000_000, allow_inf_nan=False)]
 """A price in US dollars per million tokens."""
 
-_EXACT = 10**18  # internal units per US dollar; costs are whole numbers, so that sums are exact
+_UNITS_PER_USD = 10**18  # costs are whole numbers of internal units, so that sums are exact
 
 
 class Prices(BaseModel):
@@ -48,40 +48,42 @@ class Prices(BaseModel):
     batch_input: Usd | None = None
     batch_output: Usd | None = None
 
-    def batch_prices(self, factor: float) -> dict[str, float]:
+    def unset_batch_prices(self, factor: float) -> dict[str, float]:
         """Return the unset batch prices, by key, as the ordinary prices times ``factor``."""
-        shares = {}
+        prices = {}
         if self.batch_input is None:
-            shares["batch_input"] = self.input * factor
+            prices["batch_input"] = self.input * factor
         if self.batch_output is None:
-            shares["batch_output"] = self.output * factor
-        return shares
+            prices["batch_output"] = self.output * factor
+        return prices
 
     @property
-    def _writing(self) -> float:
-        return _set(self.cache_write, self.input)
+    def _cache_write(self) -> float:
+        return _price_or(self.cache_write, self.input)
 
-    def _batch(self) -> dict[str, float]:
-        read = _set(self.batch_input, self.input)
-        to_cache = self._writing
+    def _batch_prices(self) -> dict[str, float]:
+        """Return the prices of calls in a batch, by the keys of ordinary prices."""
+        batch_input = _price_or(self.batch_input, self.input)
+        cache_write = self._cache_write
         if self.input:
-            to_cache = max(read, to_cache * read / self.input)
-        written = _set(self.batch_output, self.output)
-        return {"input": read, "output": written, "cache_write": to_cache}
+            cache_write = max(batch_input, cache_write * batch_input / self.input)
+        batch_output = _price_or(self.batch_output, self.output)
+        return {"input": batch_input, "output": batch_output, "cache_write": cache_write}
 
-    def _of(self, usage: Usage) -> int:
+    def _cost_units(self, usage: Usage) -> int:
         cached = min(usage.cached_input_tokens, usage.input_tokens)
         written = min(usage.cache_write_tokens, usage.input_tokens - cached)
         return (
-            (usage.input_tokens - cached - written) * _units(self.input)
-            + cached * _units(_set(self.cached_input, self.input))
-            + written * _units(self._writing)
-            + usage.output_tokens * _units(self.output)
+            (usage.input_tokens - cached - written) * _units_per_token(self.input)
+            + cached * _units_per_token(_price_or(self.cached_input, self.input))
+            + written * _units_per_token(self._cache_write)
+            + usage.output_tokens * _units_per_token(self.output)
         )
 
-    def _most(self, input_tokens: int, output_tokens: int) -> int:
-        read = max(self.input, self.cached_input or 0.0, self.cache_write or 0.0)
-        return input_tokens * _units(read) + output_tokens * _units(self.output)
+    def _max_cost_units(self, input_tokens: int, output_tokens: int) -> int:
+        max_input = max(self.input, self.cached_input or 0.0, self.cache_write or 0.0)
+        input_cost = input_tokens * _units_per_token(max_input)
+        return input_cost + output_tokens * _units_per_token(self.output)
 
 
 class LongContext(Prices):
@@ -104,55 +106,59 @@ class Price(Prices):
     def batch(self) -> Price:
         """The prices of calls in a batch, where reading input from the cache is no cheaper."""
         long = self.long_context
-        above = LongContext(above_tokens=long.above_tokens, **long._batch()) if long else None
-        return Price(long_context=above, **self._batch())
+        long_batch = None
+        if long is not None:
+            long_batch = LongContext(above_tokens=long.above_tokens, **long._batch_prices())
+        return Price(long_context=long_batch, **self._batch_prices())
 
     def with_batch_factor(self, factor: float) -> Price:
         """Return a copy whose unset batch prices are the ordinary prices times ``factor``."""
         long = self.long_context
-        above = long.model_copy(update=long.batch_prices(factor)) if long else None
-        return self.model_copy(update={**self.batch_prices(factor), "long_context": above})
+        if long is not None:
+            long = long.model_copy(update=long.unset_batch_prices(factor))
+        return self.model_copy(update={**self.unset_batch_prices(factor), "long_context": long})
 
     def cost(self, usage: Usage) -> float:
         """Return the cost of a call with this token usage, in US dollars."""
         long = self.long_context
         prices = long if long and usage.input_tokens > long.above_tokens else self
-        return prices._of(usage) / _EXACT
+        return prices._cost_units(usage) / _UNITS_PER_USD
 
     def cache_savings(self, usage: Usage) -> float:
-        """Return the US dollars that the prompt cache saved (negative if it cost more)."""
-        plain = structs.replace(usage, cached_input_tokens=0, cache_write_tokens=0)
-        return self.cost(plain) - self.cost(usage)
+        """Return what the prompt cache saved on a call, in US dollars (negative: it cost more)."""
+        uncached = structs.replace(usage, cached_input_tokens=0, cache_write_tokens=0)
+        return self.cost(uncached) - self.cost(usage)
 
     def max_cost(self, input_tokens: int, output_tokens: int) -> float:
-        """Return the maximum cost, in US dollars, of a call with at most this many tokens."""
+        """Return the maximum cost of a call, in US dollars, given its maximum numbers of tokens."""
         long = self.long_context
         if long is None or input_tokens <= long.above_tokens:
-            return self._most(input_tokens, output_tokens) / _EXACT
-        short = self._most(long.above_tokens, output_tokens)
-        return max(short, long._most(input_tokens, output_tokens)) / _EXACT
+            return self._max_cost_units(input_tokens, output_tokens) / _UNITS_PER_USD
+        short_units = self._max_cost_units(long.above_tokens, output_tokens)
+        long_units = long._max_cost_units(input_tokens, output_tokens)
+        return max(short_units, long_units) / _UNITS_PER_USD
 
 
 FREE = Price(input=0, output=0)
 
 
-def _units(usd: float) -> int:
-    return round(usd * 10**12)
+def _units_per_token(usd_per_million: float) -> int:
+    return round(usd_per_million * 10**12)
 
 
-def _set(price: float | None, default: float) -> float:
+def _price_or(price: float | None, default: float) -> float:
     return default if price is None else price
 
 
 @dataclass(frozen=True, slots=True)
 class PriceEntry:
-    """The price of a model at an API host, with None for unknown facts."""
+    """The price of a model at an API host. Unknown facts are None."""
 
     host: str
     model: str
     price: Price
-    source: str | None = None  # where it was read
-    as_of: date | None = None  # when it was read
+    source: str | None = None  # the page that states the price
+    as_of: date | None = None  # when that page was read
     until: date | None = None  # the last day on which it is valid
     note: str | None = None
     is_users: bool = False  # whether it is from the user's file
@@ -173,25 +179,29 @@ class PriceList:
         return entry.price if entry else None
 
     def entry(self, host: str, model: str) -> PriceEntry | None:
-        """Return a model's price and source, or None. A dated name defaults to the undated name."""
+        """Return the entry of a model, or None.
+
+        A name with a date that has no entry gets the entry of the name without the date.
+        """
         host = host.lower()
-        undated = _undated(model) or model
+        undated = _strip_date(model) or model
         return self._entries.get((host, model)) or self._entries.get((host, undated))
 
     def nearest(self, host: str, model: str) -> str:
-        """Return a sentence about the host's models with a price, naming a similar one if any."""
+        """Return advice on models of the host with a price, for a message about a missing price."""
         names = [entry.model for entry in self if entry.host == host.lower()]
         for close in get_close_matches(model, names, n=1):
             return f"The nearest model with a price is {close!r}."
-        listed = f"'harness prices {host}' lists the models with a price."
-        return listed if names else f"No model of {host} has a price."
+        advice = f"'harness prices {host}' lists the models with a price."
+        return advice if names else f"No model of {host} has a price."
 
 
-_SNAPSHOT = re.compile(r"(.+)-(20\d\d)(-?)(\d\d)\3(\d\d)")
+_DATED_NAME = re.compile(r"(.+)-(20\d\d)(-?)(\d\d)\3(\d\d)")  # gpt-4o-2024-08-06
 
 
-def _undated(model: str) -> str | None:
-    parts = _SNAPSHOT.fullmatch(model)
+def _strip_date(model: str) -> str | None:
+    """Return a model's name without the date at its end, or None if it has none."""
+    parts = _DATED_NAME.fullmatch(model)
     with contextlib.suppress(ValueError):  # digits that are not a date
         if parts and date(int(parts[2]), int(parts[4]), int(parts[5])):
             return parts[1]
@@ -211,7 +221,7 @@ class _Provider(Section):
     batch_factor: Annotated[float, Field(gt=0, le=1)] | None = None  # for prices not listed
     models: dict[str, _Listed]
 
-    def entries(self, host: str, *, is_own: bool = False) -> Iterator[PriceEntry]:
+    def entries(self, host: str, *, is_users: bool = False) -> Iterator[PriceEntry]:
         for model, listed in self.models.items():
             price = Price(**{name: getattr(listed, name) for name in Price.model_fields})
             if self.batch_factor is not None:
@@ -224,21 +234,29 @@ class _Provider(Section):
                 as_of=listed.as_of or self.as_of,
                 until=listed.until,
                 note=listed.note,
-                is_users=is_own,
+                is_users=is_users,
             )
 
 
 def load_prices(path: Path | None, *, today: date | None = None) -> PriceList:
-    """Load the prices that apply on a day (default: today): built-in, and in the file ``path``."""
-    entries = list(_builtin())
+    """Load the prices that apply on a day.
+
+    Args:
+        path: The user's price file, or None for the built-in prices only.
+        today: The day (default: today).
+
+    Raises:
+        ConfigError: If the file cannot be read or is invalid.
+    """
+    entries = list(_builtin_entries())
     if path is not None:
-        entries += _own(path)
+        entries += _user_entries(path)
     day = today or date.today()
     return PriceList(entry for entry in entries if entry.until is None or day <= entry.until)
 
 
 @functools.cache
-def _builtin() -> tuple[PriceEntry, ...]:
+def _builtin_entries() -> tuple[PriceEntry, ...]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # Ten times as fast, if available.
     tree = yaml.load(BUILTIN_PATH.read_text(encoding="utf-8"), loader)  # noqa: S506 (a SafeLoader)
     entries: list[PriceEntry] = []
@@ -250,13 +268,14 @@ def _builtin() -> tuple[PriceEntry, ...]:
 _FORM = "Write US dollars per million tokens: 'HOST: {models: {gpt-4: {input: 30, output: 60}}}'."
 
 
-def _own(path: Path) -> Iterator[PriceEntry]:
+def _user_entries(path: Path) -> Iterator[PriceEntry]:
     try:
         tree = read_mapping(path, "list of prices", _FORM)
     except ConfigError as error:
         raise ConfigError(f"HARNESS_PRICES: {error.message}", error.remedy) from None
-    for host, listed in tree.items():
+    for host, section in tree.items():
         if not re.fullmatch(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:]+", host):
             remedy = "Write the API's host, such as api.openai.com."
             raise ConfigError(f"{path}: {host!r} is not a host name.", remedy)
-        yield from validate(_Provider, listed, f"{path}: {host}", _FORM).entries(host, is_own=True)
+        provider = validate(_Provider, section, f"{path}: {host}", _FORM)
+        yield from provider.entries(host, is_users=True)

@@ -41,7 +41,7 @@ TOOL_FIELDS = ("tools", "functions", "toolConfig", "tool_config")  # fields of p
 
 
 class Shard(NamedTuple):
-    """One of several disjoint parts of a run, each worked on by a separate process."""
+    """One of several disjoint parts of a run's instances, each for a separate process."""
 
     number: int  # from 1
     n_shards: int
@@ -50,12 +50,12 @@ class Shard(NamedTuple):
         return f"{self.number}/{self.n_shards}"
 
     def share_of(self, total: int) -> int:
-        """Return the shard's part of a number."""
+        """Return the shard's share of a total. All shards' shares add up to the total."""
         return total // self.n_shards + (self.number <= total % self.n_shards)
 
 
 def parse_shard(text: str | None) -> Shard | None:
-    """Return the shard that is written like 3/16, or None for a whole run (None or "")."""
+    """Parse a shard that is written like 3/16. Return None, for a whole run, without a text."""
     return Shard(*map(int, text.split("/"))) if text else None
 
 
@@ -117,7 +117,7 @@ class RunFile(Section):
     def check_no_tools(self, conversation: str) -> None:
         """Raise ConfigError if a conversation's requests would offer tools to the model.
 
-        ``conversation`` says what makes it one: "rounds.max is 3".
+        ``conversation`` is the cause of the conversation for the message: "rounds.max is 3".
         """
         for key in TOOL_FIELDS:
             if key in self.decoding.extra:
@@ -126,7 +126,7 @@ class RunFile(Section):
                 raise ConfigError(problem, f"{remedy}turn.")
 
     def check_conversation(self, backend: Backend) -> None:
-        """Raise ConfigError if the run's conversations are more than its backend accepts."""
+        """Raise ConfigError if the backend does not accept the run's conversations."""
         if self.rounds.max > 1:
             if "conversation" not in backend.features:
                 name = self.model.backend
@@ -138,7 +138,7 @@ class RunFile(Section):
 
     @field_validator("shard")
     @classmethod
-    def _shard_exists(cls, shard: str | None) -> str | None:
+    def _check_shard(cls, shard: str | None) -> str | None:
         if shard is not None:
             match = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", shard)
             if not match or not 1 <= int(match[1]) <= int(match[2]) <= MAX_SHARDS:
@@ -149,12 +149,12 @@ class RunFile(Section):
 
     @field_validator("limits", "budget", mode="before")
     @classmethod
-    def _null_is_the_default(cls, section: Any) -> Any:
+    def _replace_null(cls, section: Any) -> Any:
         return {} if section is None else section
 
     @field_validator("decoding", mode="before")
     @classmethod
-    def _numbers_are_numbers(cls, decoding: Any) -> Any:
+    def _check_no_booleans(cls, decoding: Any) -> Any:
         for key, value in decoding.items() if isinstance(decoding, dict) else ():
             if isinstance(value, bool) and key != "prompt_logprobs":
                 raise ValueError(f"{safe_key(key)} cannot be true or false")
@@ -162,7 +162,7 @@ class RunFile(Section):
 
     @field_validator("decoding")
     @classmethod
-    def _decoding_is_possible(cls, decoding: Decoding) -> Decoding:
+    def _check_decoding(cls, decoding: Decoding) -> Decoding:
         temperature = decoding.temperature
         top_p = decoding.top_p
         if temperature is not None and not (math.isfinite(temperature) and temperature >= 0):
@@ -182,7 +182,7 @@ class RunFile(Section):
         return decoding
 
     @model_validator(mode="after")
-    def _judges_and_panels_fit(self) -> RunFile:
+    def _check_judges_and_panels(self) -> RunFile:
         judges = [judge.as_ for judge in self.judges]
         names = [*judges, *(panel.as_ for panel in self.panels)]
         for name in names:
@@ -194,7 +194,7 @@ class RunFile(Section):
 
     @field_validator("variants")
     @classmethod
-    def _variants_are_flat(cls, variants: dict[str, Any]) -> dict[str, Any]:
+    def _check_variants(cls, variants: dict[str, Any]) -> dict[str, Any]:
         for name, changes in variants.items():
             check_name(name)
             for key in changes:
@@ -205,14 +205,14 @@ class RunFile(Section):
         return variants
 
     @model_validator(mode="after")
-    def _matrix_makes_variants(self) -> RunFile:
+    def _check_matrix(self) -> RunFile:
         if self.matrix and self.variants:
             raise ValueError("variants and matrix cannot be combined: remove one of them")
-        self._variants_are_flat(expand_matrix(self.matrix))
+        self._check_variants(expand_matrix(self.matrix))
         return self
 
     def expanded_variants(self) -> dict[str, dict[str, Any]]:
-        """Return the variants by name. Each variant maps dotted keys to the values that it sets."""
+        """Return the file's variants by name, as mappings of dotted keys to values."""
         return expand_matrix(self.matrix) if self.matrix else self.variants
 
 
@@ -255,7 +255,7 @@ def expand_matrix(matrix: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
     >>> list(expand_matrix({"samples": [1, 4], "x": {"zero": {}, "one": {"task.shots": 1}}}))
     ['1.zero', '1.one', '4.zero', '4.one']
     """
-    axes = [_named(key, axis) for key, axis in matrix.items()]
+    axes = [_changes_by_name(key, axis) for key, axis in matrix.items()]
     if math.prod(map(len, axes)) > MAX_COMBINATIONS:
         raise ValueError(f"matrix has more than {MAX_COMBINATIONS:,} combinations")
     variants: dict[str, dict[str, Any]] = {}
@@ -273,14 +273,15 @@ def expand_matrix(matrix: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
     return variants
 
 
-def _named(key: str, axis: Axis) -> Mapping[str, Mapping[str, Any]]:
+def _changes_by_name(key: str, axis: Axis) -> Mapping[str, Mapping[str, Any]]:
+    """Return the changes that each value of a matrix's axis makes, by the value's name."""
     if not axis:
         raise ValueError(f"matrix.{key} is empty")
     if isinstance(axis, Mapping):
         return {name: _changes(key, name, value) for name, value in axis.items()}
     if is_secret_key(key.rpartition(".")[2]):  # before a value becomes a variant's name
         raise ValueError(f"matrix: {key!r} would contain a secret: put it into the environment")
-    changes_by_name = {_name(key, value): {key: value} for value in axis}
+    changes_by_name = {_value_name(key, value): {key: value} for value in axis}
     if len(changes_by_name) < len(axis):
         raise ValueError(f"matrix.{key} has a value twice")
     return changes_by_name
@@ -288,7 +289,7 @@ def _named(key: str, axis: Axis) -> Mapping[str, Mapping[str, Any]]:
 
 def _changes(key: str, name: str, value: Any) -> Mapping[str, Any]:
     """Return the changes that a named value of an axis makes."""
-    if _is_changes(key, value):
+    if _is_set_of_changes(key, value):
         return value  # type: ignore[no-any-return]
     if key == "task" and isinstance(value, Mapping):
         # Tables then tell the data of two tasks of the same kind apart.
@@ -296,7 +297,7 @@ def _changes(key: str, name: str, value: Any) -> Mapping[str, Any]:
     return {key: value}
 
 
-def _is_changes(key: str, value: Any) -> bool:
+def _is_set_of_changes(key: str, value: Any) -> bool:
     """Return whether a named value is a set of changes, not a section."""
     if not isinstance(value, Mapping) or not value:
         return isinstance(value, Mapping)
@@ -306,7 +307,8 @@ def _is_changes(key: str, value: Any) -> bool:
     return key.split(".")[0] not in keys or dotted or all(name in keys for name in value)
 
 
-def _name(key: str, value: Any) -> str:
+def _value_name(key: str, value: Any) -> str:
+    """Return the name of an unnamed value of an axis, for the names of variants."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     name = str(value).replace("/", "-")  # Qwen/Qwen3-8B

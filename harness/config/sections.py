@@ -45,7 +45,7 @@ BACKEND_HEADERS = frozenset(
     | {"host", "content-type", "content-length", "transfer-encoding", "connection"}
 )
 """Headers that backends set themselves, in lower case."""
-VARIABLE_REFERENCE = re.compile(r"\$([A-Z_][A-Z0-9_]*)")  # stands for its value, in ``headers``
+VARIABLE_REFERENCE = re.compile(r"\$([A-Z_][A-Z0-9_]*)")  # in ``headers``: $NAME
 
 
 def nested_keys(tree: object) -> Iterator[str]:
@@ -60,7 +60,7 @@ def nested_keys(tree: object) -> Iterator[str]:
 
 
 def is_secret_key(key: str) -> bool:
-    """Return whether a key's name suggests that its value is a secret."""
+    """Return whether the value of a key is likely a secret, judging by the key."""
     name = key.lower().replace("-", "_")
     return name in SECRET_KEYS or name.endswith(("_api_key", "_secret", "_password"))
 
@@ -88,7 +88,7 @@ class PluginSection(BaseModel):
         return dict(self.model_extra or {})
 
     @model_validator(mode="after")
-    def _holds_no_secret(self) -> PluginSection:
+    def _check_no_secret(self) -> PluginSection:
         remedy = "put it into an environment variable, and name that in model.api_key_env"
         for key, value in self.options.items():
             if ":" in key:
@@ -117,7 +117,7 @@ class ShotsSection(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _a_number_is_n(cls, section: Any) -> Any:
+    def _convert_number(cls, section: Any) -> Any:
         if type(section) is int:
             return {"n": section}
         if not isinstance(section, dict | ShotsSection):
@@ -125,7 +125,7 @@ class ShotsSection(Section):
         return section
 
     @model_validator(mode="after")
-    def _keys_belong_together(self) -> ShotsSection:
+    def _check_combination(self) -> ShotsSection:
         repeated = next((name for name in self.ids if self.ids.count(name) > 1), None)
         if repeated is not None:
             raise ValueError(f"ids contains {repeated!r} twice")
@@ -149,8 +149,8 @@ class ShotsSection(Section):
         """Raise ConfigError if the backend of this name cannot answer prompts with these shots."""
         if not self.n:
             return
-        by_text = self.form == "message" and "by_instance" not in backend.features
-        if "recorded" in backend.features and not by_text:
+        matches_text = self.form == "message" and "by_instance" not in backend.features
+        if "recorded" in backend.features and not matches_text:
             raise ConfigError(
                 f"The backend {name!r} may replay zero-shot answers as few-shot answers.",
                 "Remove task.shots; or record few-shot answers, and replay them with "
@@ -161,7 +161,7 @@ class ShotsSection(Section):
             raise ConfigError(problem, "Set task.shots.form to message.")
 
     @model_serializer(mode="wrap")
-    def _zero_is_a_number(self, write: SerializerFunctionWrapHandler) -> Any:
+    def _serialize_zero_as_number(self, write: SerializerFunctionWrapHandler) -> Any:
         return write(self) if self.n else 0  # as in files older than the other keys
 
 
@@ -175,7 +175,7 @@ class TaskSection(PluginSection):
     shots: ShotsSection = ShotsSection(n=0)  # few-shot examples: a number, or a section
 
     @model_serializer(mode="wrap")
-    def _without_an_empty_name(self, write: SerializerFunctionWrapHandler) -> Any:
+    def _serialize_without_empty_name(self, write: SerializerFunctionWrapHandler) -> Any:
         tree = write(self)
         if not self.as_:
             del tree["as"]
@@ -187,7 +187,7 @@ class TaskSection(PluginSection):
         return f"{self.name}:{self.as_}" if self.as_ else self.name
 
     def with_options(self, options: Mapping[str, Any], **fields: Any) -> TaskSection:
-        """Return a copy with other options and, if given, other fields."""
+        """Return a copy with ``options`` instead of its options, and with changed fields."""
         unchanged = {"name": self.name, "as": self.as_, "shots": self.shots}
         return TaskSection(**{**options, **unchanged, **fields})
 
@@ -221,7 +221,7 @@ class ModelSection(PluginSection):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_name(cls, tree: Any) -> Any:
+    def _fill_name(cls, tree: Any) -> Any:
         backend = tree.get("backend") if isinstance(tree, dict) else None
         if not isinstance(backend, str) or tree.get("name"):
             return tree
@@ -230,7 +230,7 @@ class ModelSection(PluginSection):
 
     @field_validator("headers")
     @classmethod
-    def _headers_hold_no_secret(cls, headers: dict[str, str] | None) -> dict[str, str] | None:
+    def _check_headers(cls, headers: dict[str, str] | None) -> dict[str, str] | None:
         for name, value in (headers or {}).items():
             if not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", name):
                 raise ValueError(f"{safe_key(name)!r:.60} is not the name of a header")
@@ -249,26 +249,29 @@ class ModelSection(PluginSection):
 
     @model_serializer(mode="wrap")
     def _as_recorded(self, write: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
-        absent = {key for key in self._newer() if getattr(self, key) is None}
-        tree = {key: value for key, value in write(self).items() if key not in absent}
+        unset = {key for key in self._keys_not_written_if_unset() if getattr(self, key) is None}
+        tree = {key: value for key, value in write(self).items() if key not in unset}
         # Files of runs may be shared. The cache, which has a context, may not.
         if info.mode == "json" and info.context is None and isinstance(tree.get("base_url"), str):
             tree["base_url"] = hash_url_keys(tree["base_url"])
         return tree
 
-    def _newer(self) -> tuple[str, ...]:
-        """Return the keys that are not written if unset, as in files older than the keys."""
+    def _keys_not_written_if_unset(self) -> tuple[str, ...]:
+        """Return the keys that older files lack."""
         return ("headers", "reasoning", "cache", "version")
 
     def plugin_options(self, parameters: Collection[str]) -> dict[str, Any]:
         """Return the plug-in's options.
 
-        If one of its ``parameters`` is named like a key of this section that is set, such as
-        ``version``, it gets the key's value.
+        They include the section's keys ``name``, ``cache`` and ``version`` that are set, if the
+        plug-in has a parameter of this name in ``parameters``.
         """
-        both = {key: getattr(self, key) for key in ("name", "cache", "version")}
-        passed = {key: value for key, value in both.items() if key in parameters}
-        return self.options | {key: value for key, value in passed.items() if value is not None}
+        options = self.options
+        for key in ("name", "cache", "version"):
+            value = getattr(self, key)
+            if key in parameters and value is not None:
+                options[key] = value
+        return options
 
 
 class EvaluatedModelSection(ModelSection):
@@ -278,8 +281,8 @@ class EvaluatedModelSection(ModelSection):
     # earlier version began; for a provider's model, a failed call never counts.
     on_error: Literal["fail", "exclude"] | None = None  # what your application's crash counts as
 
-    def _newer(self) -> tuple[str, ...]:
-        return (*super()._newer(), "on_error")
+    def _keys_not_written_if_unset(self) -> tuple[str, ...]:
+        return (*super()._keys_not_written_if_unset(), "on_error")
 
 
 class RoundsSection(Section):
@@ -342,7 +345,7 @@ class BudgetSection(Section):
     shared: str | None = Field(default=None, min_length=1)  # name of a budget that a team shares
 
     @model_validator(mode="after")
-    def _shared_has_a_cap(self) -> BudgetSection:
+    def _check_cap(self) -> BudgetSection:
         if self.shared is not None and self.usd is None:
             raise ValueError("budget.shared needs budget.usd")
         return self
@@ -352,7 +355,7 @@ class BoundsSection(Section):
     """The base class of the section ``check``, which a plug-in declares: bounds of a run."""
 
     def check_scores(self, task: Task[Any], samples: int, judges: Collection[str]) -> None:
-        """Check that a run can have the scores that are bounded.
+        """Check that a run can have the scores for which there are bounds.
 
         Args:
             task: The run's task.
@@ -397,7 +400,7 @@ class JudgeSection(PluginSection):
 
     @model_validator(mode="before")
     @classmethod
-    def _defaults(cls, raw: Any) -> Any:
+    def _fill_defaults(cls, raw: Any) -> Any:
         if not isinstance(raw, dict):
             return raw
         tree = dict(raw)
@@ -425,7 +428,7 @@ class PanelSection(Section):
     quorum: int | None = Field(default=None, ge=1, strict=True)  # least verdicts; None: over half
 
     @model_validator(mode="after")
-    def _can_decide(self) -> PanelSection:
+    def _check_members_and_quorum(self) -> PanelSection:
         if len(self.of) < 2 or len(set(self.of)) < len(self.of):
             raise ValueError("of must name two or more judges, each once")
         if self.as_ in self.of:

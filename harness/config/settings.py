@@ -34,7 +34,7 @@ def _reading_dotenv() -> Iterator[None]:
         raise ConfigError(problem, "Fix its permissions.") from None
 
 
-_VALUES = {
+_REQUIREMENTS = {
     "ask_above_usd": "is not an amount in US dollars, such as 1.5",
     "fetch": "is neither true nor false",
     "observe_content": "is neither true nor false",
@@ -73,7 +73,7 @@ class Settings(BaseSettings):
         except ValidationError as error:
             [field, *_] = error.errors()[0]["loc"]
             name = f"HARNESS_{field}".upper()
-            fault = _VALUES.get(str(field), "is not valid")  # the value may be secret
+            fault = _REQUIREMENTS.get(str(field), "is not valid")  # the value may be secret
             problem = f"The environment variable {name} {fault}."
             remedy = "Set it to a valid value, or unset it, also in the file .env."
             raise ConfigError(problem, remedy) from None
@@ -81,25 +81,28 @@ class Settings(BaseSettings):
 
     @field_validator("runs_dir", "cache_dir", "data_dir", "prices")
     @classmethod
-    def _home_is_meant(cls, path: Path | None) -> Path | None:
+    def _expand_home(cls, path: Path | None) -> Path | None:
         try:
             return path.expanduser() if path else None
         except RuntimeError:  # no such user: treat "~name" as a folder's name
             return path
 
 
-def is_variable_set(variable: str) -> bool:
+def is_variable_set(name: str) -> bool:
     """Return whether a variable of the environment or ``.env`` is set, and not empty."""
-    return variable in _variables()
+    return name in _variables()
 
 
 def read_variable(name: str) -> str:
-    """Return a variable of the environment or ``.env``, or "" if it is not set."""
+    """Return the value of a variable in the environment or ``.env``, or "" if it is not set."""
     return _variables().get(name, "")
 
 
 def visible_gpus() -> tuple[str, ...] | None:
-    """Return the GPU ids in ``CUDA_VISIBLE_DEVICES``: () if it hides all, None if it is not set."""
+    """Return the GPU ids in ``CUDA_VISIBLE_DEVICES``.
+
+    They are () if the variable hides all GPUs, and None if it is not set.
+    """
     ids = os.environ.get("CUDA_VISIBLE_DEVICES")  # Slurm sets it; CUDA reads no .env
     if ids is None:
         return None
@@ -109,9 +112,9 @@ def visible_gpus() -> tuple[str, ...] | None:
     return tuple(filter(None, parts))
 
 
-def environment_variable(variable: str) -> str | None:
-    """Return a variable of the environment without ``.env``, or None if it is unset or empty."""
-    return os.environ.get(variable) or None
+def environment_variable(name: str) -> str | None:
+    """Return the value of an environment variable, not in ``.env``, or None if unset or empty."""
+    return os.environ.get(name) or None
 
 
 def nltk_folders() -> list[Path]:
@@ -132,14 +135,14 @@ def has_display() -> bool:
 @contextlib.contextmanager
 def temporary_variables(**variables: str) -> Iterator[None]:
     """Set environment variables within a ``with`` block. Blocks must not overlap."""
-    before = {name: os.environ.pop(name) for name in variables if name in os.environ}
+    previous = {name: os.environ.pop(name) for name in variables if name in os.environ}
     os.environ.update(variables)
     try:
         yield
     finally:
         for name in variables:
             os.environ.pop(name, None)
-        os.environ.update(before)
+        os.environ.update(previous)
 
 
 def set_variables(variables: Mapping[str, str]) -> None:
@@ -163,6 +166,7 @@ def _variables() -> dict[str, str]:
 
 
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")  # or in lower case
+# [SCHEME://][USER:PASSWORD@]HOST[:PORT], perhaps followed by a path or query
 _PROXY = re.compile(
     r"(?i)((https?|socks5h?)://|(?!.*://))([^\x00-\x1f\x7f/?#]*@)?"
     r"([\w.-]+|\[[\da-f:.]+\])(:\d*)?([/?#][^@]*)?"
@@ -218,7 +222,8 @@ MIN_SECRET_CHARS = 8  # minimum characters of a secret: a shorter text may be a 
 def configured_secrets(names: Collection[str] = ()) -> Mapping[str, str]:
     """Return the secrets in the environment and ``.env``, by variable.
 
-    These are the variables ``names`` and those with names such as ``…_API_KEY``. Values shorter
+    They are the values of the variables ``names``, and of those that are named like secrets, such
+    as ``…_API_KEY``. Values shorter
     than `MIN_SECRET_CHARS` are left out.
     """
     secrets = {}
@@ -243,15 +248,16 @@ def mask_secrets(text: str) -> str:
     return re.sub(r"https?://[^\s'\"]+", lambda url: mask_url_keys(url[0]), text)
 
 
-HASHED_KEY_PREFIX = "[key:"  # before the hash of a key
+HASHED_KEY_PREFIX = "[key:"  # of the hash of a key in a URL
+# 16 letters and digits in a row, with at least one of each
 _KEY_PART = re.compile(r"(?=[a-zA-Z]*\d)(?=\d*[a-zA-Z])[a-zA-Z\d]{16}")
 
-_COMMIT = re.compile(r"[0-9a-f]{40}(?:\.zip)?")
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:\.zip)?")  # the hash of a commit, or its archive
 
 
 def mask_url_keys(url: str) -> str:
-    """Return a URL without the parts of its path that look like keys."""
-    return _with_keys(url, lambda key: "[key]")
+    """Return a URL with "[key]" for the parts of its path that look like keys."""
+    return _replace_url_keys(url, lambda key: "[key]")
 
 
 def hash_url_keys(url: str) -> str:
@@ -259,25 +265,25 @@ def hash_url_keys(url: str) -> str:
 
     A change of such a part thus remains a change of the URL.
     """
-    return _with_keys(
+    return _replace_url_keys(
         url, lambda key: f"{HASHED_KEY_PREFIX}{sha256(key.encode()).hexdigest()[:8]}]"
     )
 
 
-def _with_keys(url: str, substitute: Callable[[str], str]) -> str:
-    """Return a URL with a substitute for each part of its path that looks like a key."""
+def _replace_url_keys(url: str, replacement_of: Callable[[str], str]) -> str:
+    """Return a URL with a replacement for each part of its path that looks like a key."""
     keys = url_keys(url)
     parts = url.split("/")
-    for place, part in enumerate(parts):
+    for index, part in enumerate(parts):
         if part in keys:
-            parts[place] = substitute(part)
+            parts[index] = replacement_of(part)
     return "/".join(parts)
 
 
 def url_keys(url: str) -> list[str]:
-    """Return the parts of a URL's path that look like keys: with 16 letters and digits in a row.
+    """Return the parts of a URL's path that look like keys.
 
-    The hash of a commit on GitHub is no key.
+    They have 16 letters and digits in a row. The hash of a commit on GitHub is no key.
     """
     host, *parts = url.split("/")[2:] or [""]
     at_github = host in ("github.com", "raw.githubusercontent.com")
@@ -286,7 +292,11 @@ def url_keys(url: str) -> list[str]:
 
 
 def required_variables(names: Iterable[str]) -> dict[str, str]:
-    """Return variables of the environment or ``.env``, by name, or raise ConfigError if unset."""
+    """Return the values of variables in the environment or ``.env``, by name.
+
+    Raises:
+        ConfigError: If any of them is not set.
+    """
     values = _variables()
     if missing := sorted({*names} - values.keys()):
         problem = f"The environment variables {', '.join(missing)} are not set."
@@ -297,24 +307,24 @@ def required_variables(names: Iterable[str]) -> dict[str, str]:
 def read_secret(variable: str) -> str:
     """Return the secret in a variable of the environment or ``.env``.
 
-    If the variable's name is malformed, it may be the key itself, so no message shows it.
+    No message shows a malformed name of a variable, because it may be the secret itself.
 
     Raises:
         SecretMissing: If the variable is not set.
         ConfigError: If the variable's name or its value is malformed.
     """
-    text = _variables().get(variable, "").strip()
-    if not text and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable):
+    value = _variables().get(variable, "").strip()
+    if not value and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable):
         problem = "The environment variable that api_key_env names is not set."
         remedy = "Set api_key_env to a variable's name, such as OPENAI_API_KEY, never the key."
         raise ConfigError(problem, remedy)
-    if not text:
+    if not value:
         remedy = f"Set it, or add a line '{variable}=…' to the file .env in this folder."
         raise SecretMissing(f"The environment variable {variable} is not set.", remedy)
-    if not (text.isascii() and text.isprintable()):
+    if not (value.isascii() and value.isprintable()):
         beginning = f"The environment variable {variable} contains a line break or a character"
         raise ConfigError(f"{beginning} that keys do not contain.", "Copy the key again.")
-    return text
+    return value
 
 
 _CLOUD_CREDENTIALS: Mapping[str, tuple[tuple[str, ...], str]] = {
@@ -329,17 +339,17 @@ _CLOUD_CREDENTIALS: Mapping[str, tuple[tuple[str, ...], str]] = {
 
 
 def cloud_credentials() -> dict[str, str | None]:
-    """Return, for each cloud, the source of its credentials, or None if none are found.
+    """Return the source of the credentials for each cloud, or None if there are none.
 
     A source is an environment variable or a path. Other sources, such as the role of a virtual
-    machine, are not found.
+    machine, are not detected.
     """
     sources: dict[str, str | None] = {}
     for cloud, (variables, file) in _CLOUD_CREDENTIALS.items():
-        variable = next(filter(os.environ.get, variables), None)
-        if variable is None and (Path.home() / file).is_file():
-            variable = f"~/{file}"
-        sources[cloud] = variable
+        source = next(filter(os.environ.get, variables), None)
+        if source is None and (Path.home() / file).is_file():
+            source = f"~/{file}"
+        sources[cloud] = source
     return sources
 
 

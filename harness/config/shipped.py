@@ -32,12 +32,16 @@ def names() -> list[str]:
 def find(name: str) -> Path:
     """Return the path of a run file.
 
-    ``name`` is a path or the name of a shipped file. The path of a missing file may be returned.
+    Args:
+        name: A path, or the name of a shipped run file.
+
+    Returns:
+        The path. It may be that of a missing file, which cannot be read.
 
     Raises:
         ConfigError: If there is no shipped file of this name, or ``name`` is that of a data file.
     """
-    short = Path(name).stem if name.startswith("configs/") else name
+    stem = Path(name).stem if name.startswith("configs/") else name
     path = Path(name)
     if path.suffix in DATA_FILES:
         remedy = (
@@ -45,18 +49,19 @@ def find(name: str) -> Path:
             "'harness init' writes a run file (harness docs jsonl)."
         )
         raise ConfigError(f"{name} is a data file, not a run file.", remedy)
-    for candidate in (path, *(root / "configs" / f"{short}.yaml" for root in ROOTS)):
+    shipped_paths = [root / "configs" / f"{stem}.yaml" for root in ROOTS]
+    for candidate in (path, *shipped_paths):
         if candidate.is_file():
             return candidate
     if path.suffix in (".yaml", ".yml"):
-        local = [file.name for file in path.parent.glob("*.y*ml")]
-        close = get_close_matches(path.stem, names(), n=1)
-        if path.exists() or not close or get_close_matches(path.name, local, n=1):
-            return path  # reading it says what is wrong
-        remedy = f"Did you mean the shipped {close[0]!r}?"
+        local_names = [file.name for file in path.parent.glob("*.y*ml")]
+        similar = get_close_matches(path.stem, names(), n=1)
+        if path.exists() or not similar or get_close_matches(path.name, local_names, n=1):
+            return path  # reading it raises an error with the cause
+        remedy = f"Did you mean the shipped {similar[0]!r}?"
         raise ConfigError(f"There is no run file {name!r}.", remedy)
-    remedy = nearest(short, names())
-    if not get_close_matches(short, names(), n=1):
+    remedy = nearest(stem, names())
+    if not get_close_matches(stem, names(), n=1):
         remedy = (
             "'harness configs' lists run files, 'harness tasks' lists tasks, and 'harness init' "
             "writes a run file."

@@ -66,45 +66,58 @@ class Declared:
         return members[0].load() if members else None
 
     def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        if (declared := self.load_type()) is not None:
-            return handler.generate_schema(declared)
-        return core_schema.no_info_plain_validator_function(self._refuse)
+        if (declared_type := self.load_type()) is not None:
+            return handler.generate_schema(declared_type)
+        return core_schema.no_info_plain_validator_function(self._check_unset)
 
-    def _refuse(self, stated: object) -> None:
-        if stated is not None:
+    def _check_unset(self, content: object) -> None:
+        if content is not None:
             raise ValueError(f"no plug-in for this key is installed (harness docs {self.docs})")
 
 
-def _checked_reasoning(stated: object) -> object:
-    if stated is None or stated == "keep":
-        return stated
-    if not isinstance(stated, list | tuple) or not stated:
+def _check_reasoning(marks: object) -> object:
+    if marks is None or marks == "keep":
+        return marks
+    if not isinstance(marks, list | tuple) or not marks:
         raise ValueError("must be keep, or a list of names and of pairs [OPENING, CLOSING]")
-    for item in stated:
+    for item in marks:
         if isinstance(item, str) and item:
             continue
         pair = item if isinstance(item, list | tuple) else ()
         if len(pair) != 2 or not all(isinstance(mark, str) and mark.strip() for mark in pair):
             raise ValueError("each item must be a name, or a pair [OPENING, CLOSING] of texts")
-    return stated
+    return marks
 
 
 ReasoningMarks = Annotated[
-    Literal["keep"] | tuple[str | tuple[str, str], ...] | None, BeforeValidator(_checked_reasoning)
+    Literal["keep"] | tuple[str | tuple[str, str], ...] | None, BeforeValidator(_check_reasoning)
 ]
 """The marks around a model's reasoning: ``keep``, or names and pairs. None: all known marks."""
 
 
 def safe_key(key: str) -> str:
-    """Return a key up to a colon, equals sign or space, because the rest may be a secret."""
+    """Return a key for a message, without the part after ":", "=" or a space.
+
+    That part may be a secret.
+    """
     name = re.split(r"[:=\s]", key.strip(), maxsplit=1)[0]
     return name if name == key else f"{name}…"
 
 
 def validate(model: type[M], tree: object, where: str, form: str = "") -> M:
-    """Validate nested mappings, and return them as an object of the class ``model``.
+    """Validate nested mappings with a Pydantic model.
 
-    Error messages begin with ``where``, and give the remedy ``form``.
+    Args:
+        model: The model's class.
+        tree: The mappings.
+        where: Names the source, such as a file, at the beginning of messages.
+        form: The remedy in messages.
+
+    Returns:
+        An instance of the model.
+
+    Raises:
+        ConfigError: If the mappings are invalid.
     """
     try:
         return model.model_validate(tree)
@@ -116,17 +129,17 @@ def validate(model: type[M], tree: object, where: str, form: str = "") -> M:
 
 def describe_errors(error: ValidationError, model: type[BaseModel]) -> list[str]:
     """Describe each validation error in a phrase that names the key."""
-    return [_explain(details, model) for details in error.errors()]
+    return [_describe_error(details, model) for details in error.errors()]
 
 
-def _explain(details: ErrorDetails, model: type[BaseModel]) -> str:
+def _describe_error(details: ErrorDetails, model: type[BaseModel]) -> str:
     # Pydantic names the types of a union in the location: `DecodingConstraint | Literal["task"]`.
-    loc = [str(part) for part in details["loc"]]
-    loc = [part for part in loc if not re.match(r"literal\[|DecodingConstraint$", part)]
-    key = ".".join(map(safe_key, loc))
+    parts = [str(part) for part in details["loc"]]
+    parts = [part for part in parts if not re.match(r"literal\[|DecodingConstraint$", part)]
+    key = ".".join(map(safe_key, parts))
     kind = details["type"]
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        hint = _hint(loc[-1], loc[:-1], model).rstrip(".")
+        hint = _suggest_key(parts[-1], parts[:-1], model).rstrip(".")
         return f"unknown key {key!r:.80} ({hint[:1].lower()}{hint[1:]})"
     if kind in REQUIREMENTS:
         message = f"{key} {REQUIREMENTS[kind]}".lstrip()
@@ -137,7 +150,7 @@ def _explain(details: ErrorDetails, model: type[BaseModel]) -> str:
     return f"{key}: {message[:1].lower()}{message[1:]}" if key else message
 
 
-def _hint(key: str, section: Sequence[str], model: type[BaseModel]) -> str:
+def _suggest_key(key: str, section: Sequence[str], model: type[BaseModel]) -> str:
     if ":" in key:
         return "A space is missing after its colon"
     if not section:

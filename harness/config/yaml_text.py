@@ -16,7 +16,10 @@ from harness.errors import ConfigError, nearest
 
 
 class RefusedYaml(yaml.MarkedYAMLError):
-    """Valid YAML that is refused. ``problem`` quotes no value, but ``str()`` may quote some."""
+    """An error for valid YAML that is not accepted.
+
+    Its ``problem`` quotes no value, but its text may.
+    """
 
     def __init__(self, problem: str, node: yaml.Node | None, remedy: str) -> None:
         super().__init__(problem=problem, problem_mark=node.start_mark if node else None)
@@ -26,9 +29,10 @@ class RefusedYaml(yaml.MarkedYAMLError):
 _TAG = "tag:yaml.org,2002:"
 _NULLS = ("", "~", "null", "Null", "NULL", ".nan", ".NaN", ".NAN")
 _BOOLEANS = ("true", "false")
+# Numbers without leading zeros, in decimal notation
 _INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-MAX_DIGITS = 18  # of an integer in a row: a longer one may not fit in 64 bits
+MAX_INTEGER_CHARS = 18  # in a row: a longer integer may not fit in 64 bits
 
 ROWS_KEYS = ("task", "rows")  # keys in a run file that lead to rows
 _ANSWERS = {"target", "targets"}
@@ -45,7 +49,7 @@ shown, as written. ``answer``: also, only ``true`` and ``false`` are booleans.
 
 
 def _reading(keys: Sequence[str | None]) -> Reading:
-    """Return how the value is read to which these keys lead."""
+    """Return how a value without quotes is read, given the keys that lead to it."""
     in_task = in_rows = in_checks = False
     for key in keys:
         name = (key or "").removeprefix("task.")
@@ -64,14 +68,14 @@ def _reading(keys: Sequence[str | None]) -> Reading:
 
 
 def _tag(text: str, reading: Reading) -> str:
-    """Return the tag of a value without quotes in a row."""
+    """Return the YAML tag, such as that of integers, of a value without quotes in a row."""
     if text in _NULLS:
         return f"{_TAG}null"
     if text in _BOOLEANS or (reading != "answer" and text in ("True", "TRUE", "False", "FALSE")):
         return f"{_TAG}bool"
     as_written = reading != "option"
     if _INTEGER.fullmatch(text):
-        is_number = not as_written or (len(text) <= MAX_DIGITS and str(int(text)) == text)
+        is_number = not as_written or (len(text) <= MAX_INTEGER_CHARS and str(int(text)) == text)
         return f"{_TAG}int" if is_number else f"{_TAG}str"
     if _FLOAT.fullmatch(text) and (not as_written or ("." in text and repr(float(text)) == text)):
         return f"{_TAG}float"
@@ -81,13 +85,16 @@ def _tag(text: str, reading: Reading) -> str:
 class _Loader(yaml.SafeLoader):
     """A YAML loader that reads all keys as strings, and refuses a repeated key.
 
-    ``keys`` lead to the text in a run file. With ``earlier``, rows are read as in version 0.1.0.
+    Args:
+        text: The YAML.
+        keys: The keys that lead to the text in a run file.
+        as_v0_1: Whether to read rows as version 0.1.0 did.
     """
 
-    def __init__(self, text: str, keys: Sequence[str] = (), *, earlier: bool = False) -> None:
+    def __init__(self, text: str, keys: Sequence[str] = (), *, as_v0_1: bool = False) -> None:
         super().__init__(text)
         self._keys: list[str | None] = list(keys)  # None: the node is itself a key
-        self._earlier = earlier
+        self._as_v0_1 = as_v0_1
 
     def descend_resolver(self, parent: yaml.Node | None, index: Any) -> None:
         key: str | None = ""
@@ -108,7 +115,7 @@ class _Loader(yaml.SafeLoader):
         reading = _reading(self._keys)
         if reading == "setting":
             return tag
-        if not self._earlier:
+        if not self._as_v0_1:
             return _tag(value, reading)
         is_word = tag == f"{_TAG}bool" and value.lower() not in _BOOLEANS
         return f"{_TAG}str" if is_word or tag == f"{_TAG}timestamp" else tag
@@ -132,20 +139,23 @@ class _Loader(yaml.SafeLoader):
         return text
 
 
-def _key(node: yaml.Node) -> str:
+def _key_text(node: yaml.Node) -> str:
     if not isinstance(node, yaml.ScalarNode):
         remedy = "Check brackets and quotes: a template needs quotes, as in '{{ question }}'."
         raise RefusedYaml("a key must be a word", node, remedy)
     return str(node.value)
 
 
-def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
+def _construct_mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
     loader.flatten_mapping(node)  # Merge keys (<<); the node's own keys come last and win.
-    return {_key(key): loader.construct_object(value, deep=True) for key, value in node.value}
+    return {_key_text(key): loader.construct_object(value, deep=True) for key, value in node.value}
 
 
-def _refuse_repeated_keys(root: yaml.Node) -> None:
-    """Refuse repeated keys before merge keys are expanded, which repeats keys in aliases."""
+def _check_repeated_keys(root: yaml.Node) -> None:
+    """Raise RefusedYaml if a mapping contains a key twice.
+
+    Check this before merge keys (<<) are expanded, which may repeat keys.
+    """
     nodes = [root]
     visited: set[int] = set()
     while nodes:
@@ -159,7 +169,7 @@ def _refuse_repeated_keys(root: yaml.Node) -> None:
             continue
         lines: dict[str, int] = {}
         for key_node, value_node in node.value:
-            key = _key(key_node)
+            key = _key_text(key_node)
             if key in lines:
                 problem = f"the key {safe_key(key)!r} is already in line {lines[key]}"
                 raise RefusedYaml(problem, key_node, "Remove one of them.")
@@ -167,7 +177,7 @@ def _refuse_repeated_keys(root: yaml.Node) -> None:
             nodes.append(value_node)
 
 
-_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _construct_mapping)
 
 
 MAX_ALIASED_SIZE = (
@@ -183,27 +193,30 @@ def parse_yaml(text: str, keys: Sequence[str] = (), *, as_v0_1: bool = False) ->
         keys: The keys that lead to the value in a run file, such as `ROWS`. In rows and expected
             answers, values without quotes are text unless they are null, true, false or a number in
             its usual notation.
-        earlier: Read rows as version 0.1.0 read files of rows.
+        as_v0_1: Whether to read rows as version 0.1.0 read files of rows.
 
     Raises:
         yaml.YAMLError: If it is invalid, nested too deeply, or expands to too many values.
     """
-    reader = _Loader(text, keys, earlier=as_v0_1)
+    loader = _Loader(text, keys, as_v0_1=as_v0_1)
     try:
-        node = reader.get_single_node()
+        node = loader.get_single_node()
         if node is not None and _size(node, {}) > 2 * len(text) + MAX_ALIASED_SIZE:
             raise RefusedYaml("aliases (*) repeat too many values", None, "Write them out.")
         if node is not None:
-            _refuse_repeated_keys(node)
-        return None if node is None else reader.construct_document(node)
+            _check_repeated_keys(node)
+        return None if node is None else loader.construct_document(node)
     except RecursionError:
         raise RefusedYaml("the nesting is too deep", None, "Use fewer levels.") from None
     finally:
-        reader.dispose()
+        loader.dispose()
 
 
 def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """Return a node's number of values and characters, with aliases expanded."""
+    """Return a node's number of values and characters, with aliases expanded.
+
+    ``sizes`` caches the sizes of nodes by their ids.
+    """
     if id(node) not in sizes:
         sizes[id(node)] = 1  # for a node that contains itself, which is refused later
         size = 1
@@ -218,7 +231,7 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
 
 
 def yaml_remedy(error: Exception) -> str:
-    """Return how to correct YAML that cannot be parsed."""
+    """Return the remedy for YAML that cannot be parsed."""
     if "found '?'" in str(error):  # as in {target: ?}
         return "Write a text that begins with ? in quotes."
     return "Check indentation and quotes."
@@ -241,7 +254,10 @@ def read_mapping(
 ) -> dict[str, Any]:
     """Return the mapping that a YAML file contains.
 
-    Error messages say what the file is (``what``) and what it must contain (``form``).
+    Args:
+        path: The file.
+        what: What the file is, for messages.
+        form: What it must contain, for messages.
 
     Raises:
         ConfigError: If the file cannot be read or is invalid. The error names the file and, for
@@ -252,7 +268,7 @@ def read_mapping(
             raise ConfigError(f"{path} is not a regular file.", f"Name the file of a {what}.")
         raw = parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"Cannot read {path}: {error.strerror}.", _siblings(path)) from None
+        raise ConfigError(f"Cannot read {path}: {error.strerror}.", _suggest_file(path)) from None
     except (UnicodeDecodeError, yaml.reader.ReaderError):
         remedy = "Save it as UTF-8, without control characters."
         raise ConfigError(f"{path} is not a text file in UTF-8.", remedy) from None
@@ -269,7 +285,8 @@ def read_mapping(
     return raw
 
 
-def _siblings(path: Path) -> str:
+def _suggest_file(path: Path) -> str:
+    """Return advice on a path that cannot be read, which names similar files."""
     files: dict[str, Path] = {}
     with contextlib.suppress(OSError):  # the name may be too long for the file system
         paths = (path if path.is_dir() else path.parent).glob("*.y*ml")

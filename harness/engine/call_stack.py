@@ -57,8 +57,8 @@ def build_call_stack(model: Model, session: Session) -> Calls:
     of plug-ins (such as batches), joint draws (if several samples are drawn with one call), prompt
     caching (if the backend supports it), circuit with retries, waits for retries, startup (if the
     backend has to start), limiter, claim, budget (if the run has one and the model has a price),
-    time limit, code errors. Simulated and recorded models have no cache, claim or budget
-    (`UncachedCalls`).
+    time limit, errors of the backend's code. Simulated and recorded models have no cache, claim or
+    budget (`UncachedCalls`).
     """
     backend = model.backend
     price = model.price

@@ -93,24 +93,24 @@ class Resources:
             shard: The run's shard, or "" for a whole run.
             provider_keys: The API keys that the model uses.
         """
-        undivided: RateLimits | None = None
+        parent: RateLimits | None = None
         if not self.shares_calls:
             limits_id = content_hash((backend, endpoint, model, *([shard] if shard else [])))
             if shard:
-                undivided = self.rate_limits(backend, endpoint, model)
+                parent = self.rate_limits(backend, endpoint, model)
         else:  # servers at a loopback address are those of one machine
             host = platform.node() if proxy_bypass(endpoint) else ""
             limits_id = content_hash((backend, endpoint, model, host, *provider_keys))
         if limits_id not in self._rate_limits:
-            self._rate_limits[limits_id] = self._new_rate_limits(limits_id, undivided)
+            self._rate_limits[limits_id] = self._new_rate_limits(limits_id, parent)
         return self._rate_limits[limits_id]
 
-    def _new_rate_limits(self, limits_id: str, undivided: RateLimits | None) -> RateLimits:
+    def _new_rate_limits(self, limits_id: str, parent: RateLimits | None) -> RateLimits:
         for layer in self.layers:
             if (shared := layer.shared_rates(limits_id)) is not None:
                 return RateLimits({}, shared_rates=shared)
         shared_path = self.settings.cache_dir / "rates" / limits_id
-        return RateLimits({}, shared_path=shared_path, parent=undivided)
+        return RateLimits({}, shared_path=shared_path, parent=parent)
 
     def __enter__(self) -> Self:
         self.servers.__enter__()
@@ -497,8 +497,8 @@ def apply_limits(models: Sequence[Model]) -> None:
         sharers = [sharer for sharer in models if sharer.rates is model.rates]
         model.rates.set_limits(_lowest_limits(sharer.limits for sharer in sharers))
         if model.rates.parent is not None:
-            undivided = (sharer.whole_limits or sharer.limits for sharer in sharers)
-            model.rates.parent.set_limits(_lowest_limits(undivided))
+            whole_limits = (sharer.whole_limits or sharer.limits for sharer in sharers)
+            model.rates.parent.set_limits(_lowest_limits(whole_limits))
 
 
 def _lowest_limits(sections: Iterable[LimitsSection]) -> dict[Unit, int]:

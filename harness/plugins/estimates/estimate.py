@@ -72,7 +72,7 @@ class CallEstimate:
     def __init__(self, model: Model | None) -> None:
         self._price = model.usual_price if model else None
         caching = model is not None and model.backend.prompt_caching
-        self._beginnings = SharedPrefixes() if caching else None
+        self._prefixes = SharedPrefixes() if caching else None
         self._usd = EstimateRange()
         self.calls = EstimateRange()
         self.input_tokens = EstimateRange()
@@ -125,13 +125,13 @@ class CallEstimate:
 
     def _saved(self, messages: Sequence[Message]) -> EstimateRange:
         """Return what the prompt cache saves on a call (US dollars)."""
-        if self._beginnings is None or self._price is None:
+        if self._prefixes is None or self._price is None:
             return EstimateRange()
-        is_new = self._beginnings(messages) is None
-        beginning = self._beginnings.add(messages)
-        if beginning is None or beginning.cut is None or is_new:
+        is_new = self._prefixes(messages) is None
+        prefix = self._prefixes.add(messages)
+        if prefix is None or prefix.cut is None or is_new:
             return EstimateRange()
-        place, offset = beginning.cut
+        place, offset = prefix.cut
         characters = _characters(messages[:place]) + offset
         bounds = []
         for ratio in CHARACTERS_PER_TOKEN:
