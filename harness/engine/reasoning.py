@@ -22,7 +22,7 @@ from harness.records import (
     Logprobs,
     Request,
 )
-from harness.scoring.reasoning import Prompt, Reasoning, Separated, closing_of
+from harness.scoring.reasoning import Prompt, Reasoning, SeparatedReply, closing_mark
 
 if TYPE_CHECKING:
     from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
@@ -68,7 +68,11 @@ class SeparatedCalls:
         reply = call.reply
         if reply.finish_reason not in FINISH_REASONS:
             self.unknown_reasons[reply.finish_reason] += 1
-        if request.loglikelihoods or request.window or not self.reasoning.may_mark(reply.text):
+        if (
+            request.loglikelihoods
+            or request.window
+            or not self.reasoning.may_have_marks(reply.text)
+        ):
             return call
         prompt = _prompt(request, self.evaluated)
         answer, reasoning = _separate_text(self.reasoning, reply.text, prompt, self.unknown)
@@ -85,10 +89,10 @@ class SeparatedCalls:
 
 def _separate_text(
     reasoning: Reasoning, text: str, prompt: Prompt, unknown: Counter[str]
-) -> Separated:
+) -> SeparatedReply:
     """Separate a text, and count the unknown mark with which its answer begins, if any."""
     separated = reasoning.separate(text, prompt)
-    mark = reasoning.unknown(separated.answer, prompt)
+    mark = reasoning.unknown_mark(separated.answer, prompt)
     if mark is not None:
         unknown[mark] += 1
     return separated
@@ -154,7 +158,7 @@ class RecordedReasoning:
         """
         if not attempt.text or attempt.finish_reason == CONSTRAINT_REFUSED:
             return attempt
-        if not self.reasoning.may_mark(attempt.text):
+        if not self.reasoning.may_have_marks(attempt.text):
             return attempt
         if attempt.reasoning is not None:  # separated when it was read
             return attempt
@@ -236,5 +240,5 @@ def mark_warnings(answers: MarkCounts, where: str = "model") -> Iterator[str]:
         yield (
             f"{subject} with {mark}, which is not known as a mark of reasoning. If it is one, what "
             f"follows was scored as the answer: set {where}.reasoning: "
-            f"[known, ['{mark}', '{closing_of(mark)}']] and run again with {flag}."
+            f"[known, ['{mark}', '{closing_mark(mark)}']] and run again with {flag}."
         )

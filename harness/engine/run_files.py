@@ -36,7 +36,7 @@ from harness.execution import (
     report_executions,
 )
 from harness.plugin_loader import CODE, FILE, kind, register
-from harness.store.lost_lines import warn_of_renamed
+from harness.store.lost_lines import warn_of_renamed_folders
 from harness.store.run_folder import (
     EXTENDS_KEY,
     HASH_SUFFIX,
@@ -402,7 +402,7 @@ def _check_together(match: _MatchedRuns, settings: Settings, *, strict: bool = F
 
     If ``strict``, missing runs and differing versions are errors.
     """
-    warn_of_renamed(match.folders)
+    warn_of_renamed_folders(match.folders)
     _check_missing(match, settings, strict=strict)
     _check_versions(match, strict=strict)
 

@@ -27,7 +27,7 @@ from harness.scoring.text import (
 from harness.scoring.validators import STRICT, BlockExtraction, Draft, schemas, score_document
 from harness.wording import truncated
 
-_JOINED = re.compile(
+_COMPOUND_WORD = re.compile(
     r"(?<!\d[.,])(?<![\d.,\[{])\d{1,3}(?:(?:,\d{3})++(?:\.\d++)?|(?:\.\d{3})++,\d++"
     r"|(?:['\u2019\xa0\u2009\u202f]\d{3})++(?:[.,]\d++)?)(?![.,]?\d)"  # 1,500.25
     r"|(?<![\w.,\[{])\d++,\d++(?!,?\d)"  # 1,5
@@ -39,7 +39,7 @@ _JOINED = re.compile(
     r"|(?i:\b[oy]['\u2019][^\W\d_]++)"  # O'Neil
 )
 """Matches what is one word despite its signs: numbers, names such as C++, and contractions."""
-_UNDERSCORES = re.compile(r"(?<!\w)(?P<opening>_{1,3})(?=[^\s_])|(?<=[^\s_])_{1,3}(?!\w)|\n\s*\n")
+_EMPHASIS_MARK = re.compile(r"(?<!\w)(?P<opening>_{1,3})(?=[^\s_])|(?<=[^\s_])_{1,3}(?!\w)|\n\s*\n")
 
 
 class ContainsChecker(Checker):
@@ -72,12 +72,12 @@ class ContainsChecker(Checker):
             raise ConfigError("The checker 'contains' has no target, or an empty one.")
         self._mode = mode
         self._whole_words = whole_words
-        self._form = TextComparison(ignore_case, normalize, straight_quotes)
+        self._normalize = TextComparison(ignore_case, normalize, straight_quotes)
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Return whether the text passes, with the missing or forbidden targets as the reason."""
-        shown_text = self._form(text)
-        contained = [target for target in self._targets if self._is_in(target, shown_text, text)]
+        normalized = self._normalize(text)
+        contained = [target for target in self._targets if self._is_in(target, normalized, text)]
         missing = [target for target in self._targets if target not in contained]
         passed, reason = {
             "none": (not contained, f"contains {quoted_list(contained)}"),
@@ -87,35 +87,37 @@ class ContainsChecker(Checker):
         details = {"found": len(contained), "of": len(self._targets)}
         return Score(passed, passed, "" if passed else reason, details)
 
-    def _is_in(self, target: str, shown_text: str, text: str) -> bool:
-        form = self._form(target)
-        if not form or (form in (" ", "-") and form != target):
+    def _is_in(self, target: str, normalized_text: str, text: str) -> bool:
+        normalized = self._normalize(target)
+        if not normalized or (normalized in (" ", "-") and normalized != target):
             return target in text  # a zero-width or non-breaking space that the check looks for
         if not self._whole_words:
-            return form in shown_text
-        return _has_word(form, shown_text) or _has_word(form, _without_emphasis(shown_text))
+            return normalized in normalized_text
+        if _has_word(normalized, normalized_text):
+            return True
+        return _has_word(normalized, _blank_emphasis(normalized_text))
 
 
 def _has_word(target: str, text: str) -> bool:
     if target not in text:
         return False
-    inner = set[int]()
-    for match in _JOINED.finditer(text):
-        inner.update(range(match.start() + 1, match.end()))
+    inner_offsets = set[int]()  # of words
+    for match in _COMPOUND_WORD.finditer(text):
+        inner_offsets.update(range(match.start() + 1, match.end()))
     offset = text.find(target)
     while offset >= 0:
-        inside = offset in inner or offset + len(target) in inner
-        if not inside and is_whole_word(target, text, offset, apart=True):
+        is_inside = offset in inner_offsets or offset + len(target) in inner_offsets
+        if not is_inside and is_whole_word(target, text, offset, apart=True):
             return True
         offset = text.find(target, offset + 1)
     return False
 
 
-def _without_emphasis(text: str) -> str:
+def _blank_emphasis(text: str) -> str:
     """Return text with spaces in place of underscores around emphasis, as in ``_Paris_``."""
     characters = list(text)
-    opened: dict[int, int] = {}  # offsets of opening underscores by their number
-    for match in _UNDERSCORES.finditer(text):
+    opened: dict[int, int] = {}  # offsets of opening underscores by their count
+    for match in _EMPHASIS_MARK.finditer(text):
         length = len(match[0])
         if "\n" in match[0]:
             opened.clear()
@@ -129,13 +131,13 @@ def _without_emphasis(text: str) -> str:
 
 
 _SIGN = "[-\u2010-\u2013\u2212\ufe63\uff0d]"  # hyphens, short dashes and minus signs
-_MINUS = re.compile(rf"(?<![^\W\d_]{{2}})(?<![A-Z]){_SIGN}(?=[$€£¥]?\.?\d)")
+_MINUS_SIGN = re.compile(rf"(?<![^\W\d_]{{2}})(?<![A-Z]){_SIGN}(?=[$€£¥]?\.?\d)")
 """Matches the sign of a number, or a hyphen between numbers (``2-1``) or after a variable
 (``x-1``). After a word or a capital letter, as in ``covid-19``, a hyphen is punctuation."""
-_GROUPS = re.compile(
+_GROUPED_DIGITS = re.compile(
     r"(?<![\d.,])[1-9]\d{0,2}(?:,\d{3})+(?![\d,])|[1-9]\d{0,2}(?:['\u2019_]\d{3})+(?!\d)"
 )
-_IN_NUMBERS = re.compile(
+_MEANINGFUL_PUNCTUATION = re.compile(
     r"(?<=\d)(?:[^\w\s]|_)+(?=\d)"  # 1.5, 3:30, 1/2
     r"|(?<![\w.])\.(?=\d)"  # .5
     r"|(?<=\d)[%‰٪\uff05]|(?<=\d\s)[%‰٪\uff05]|[%‰٪\uff05](?=\s?\d)"
@@ -173,48 +175,49 @@ class ExactMatchChecker(Checker):
         normalize: Normalization = "NFC",
         straight_quotes: bool = False,
     ) -> None:
-        self._form = TextComparison(ignore_case, normalize, straight_quotes)
+        self._normalize = TextComparison(ignore_case, normalize, straight_quotes)
         self._ignore_space = ignore_space
         self._ignore_punctuation = ignore_punctuation
         if not (targets := target if isinstance(target, list) else [target]):
             raise ConfigError("The checker 'exact_match' has an empty list of targets.")
         # true and false are written as in JSON
-        self._written = [
+        self._texts = [
             str(value).lower() if isinstance(value, bool) else str(value) for value in targets
         ]
-        self._targets = frozenset(map(self._bare, self._written))
+        self._targets = frozenset(map(self._canonical, self._texts))
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Return True or False, with a reason that never reveals the target."""
-        passed = self._bare(text) in self._targets
+        passed = self._canonical(text) in self._targets
         if isinstance(text, ExtractedValue):
-            passed = passed or any(map(text.equals, self._written))
+            passed = passed or any(map(text.equals, self._texts))
         reason = f"{truncated(text.strip(), 60)!r} is not the expected answer"
         return Score(passed, passed, "" if passed else reason)
 
-    def _bare(self, text: str) -> str:
+    def _canonical(self, text: str) -> str:
+        """Return the form of a text that equal texts have in common."""
         if self._ignore_punctuation:  # capital letters tell names from variables
-            text = _without_punctuation(text)
-        text = self._form(text)
+            text = _strip_punctuation(text)
+        text = self._normalize(text)
         if self._ignore_space:
             text = " ".join(text.split())
         return text.strip()
 
 
-def _without_punctuation(text: str) -> str:
+def _strip_punctuation(text: str) -> str:
     original = text
-    text = _GROUPS.sub(lambda number: re.sub(r"\D", "", number[0]), text)
-    text = _MINUS.sub("\u2212", text)  # a mathematical symbol, not punctuation
-    meaningful = set[int]()
-    for match in _IN_NUMBERS.finditer(text):
+    text = _GROUPED_DIGITS.sub(lambda number: re.sub(r"\D", "", number[0]), text)
+    text = _MINUS_SIGN.sub("\u2212", text)  # a mathematical symbol, not punctuation
+    meaningful = set[int]()  # offsets of punctuation
+    for match in _MEANINGFUL_PUNCTUATION.finditer(text):
         meaningful.update(range(*match.span()))
     characters = []
     for offset, character in enumerate(text):
         is_punctuation = character == "`" or unicodedata.category(character)[0] == "P"
         if offset in meaningful or not is_punctuation:
             characters.append(character)
-    bare = "".join(characters)
-    return bare if bare.strip() else original
+    stripped = "".join(characters)
+    return stripped if stripped.strip() else original
 
 
 class JsonSchemaChecker(Checker):
@@ -237,10 +240,10 @@ class JsonSchemaChecker(Checker):
         extraction: str = "whole",
     ) -> None:
         self.extraction = BlockExtraction(extraction)
-        _refuse_unknown("format", format, ["json", *Kind("document_formats").names()])
-        _refuse_unknown("mode", mode, [STRICT, *Kind("schema_validators").names()])
+        _check_option("format", format, ["json", *Kind("document_formats").names()])
+        _check_option("mode", mode, [STRICT, *Kind("schema_validators").names()])
         with raised_as(ConfigError, "The checker 'json_schema': "):
-            loaded = _load(schema) if isinstance(schema, str) else schema
+            loaded = _load_schema(schema) if isinstance(schema, str) else schema
             validators.validator(loaded, mode=mode, draft=draft)
         self.constrains = format == "json" and self.extraction.name == "whole"
         self.schema: dict[str, Any] | bool = loaded
@@ -266,13 +269,13 @@ class JsonSchemaChecker(Checker):
         return self._score(self.extraction.read(text))["valid"]
 
 
-def _refuse_unknown(option: str, value: str, names: Sequence[str]) -> None:
+def _check_option(option: str, value: str, names: Sequence[str]) -> None:
     if value not in names:
         problem = f"Option {option!r} of the checker 'json_schema': there is no {value!r:.60}."
         raise ConfigError(problem, nearest(value, names))
 
 
-def _load(name: str) -> Any:
+def _load_schema(name: str) -> Any:
     try:
         text = Path(name).read_text("utf-8")
         format = "yaml" if name.endswith((".yaml", ".yml")) else "json"
@@ -283,7 +286,7 @@ def _load(name: str) -> Any:
         raise DataInvalid(f"The schema file {name!r}: {problem}.", remedy) from None
 
 
-_SEPARATE_MARK = re.compile(r"[\u0300-\u036f][?*+{]|\[[^\[\]]*[\u0300-\u036f]")
+_STANDALONE_MARK = re.compile(r"[\u0300-\u036f][?*+{]|\[[^\[\]]*[\u0300-\u036f]")
 """Matches a combining mark that is quantified or in a set, and so must not join a letter."""
 
 
@@ -304,9 +307,9 @@ class RegexMatchChecker(Checker):
         self, pattern: str, full: bool = False, ignore_case: bool = False, negate: bool = False
     ) -> None:
         where = "The checker 'regex_match'"
-        composed = unicodedata.normalize("NFC", pattern)
-        if _SEPARATE_MARK.search(pattern):
-            composed = pattern
+        composed = pattern  # in NFC, if that does not change its meaning
+        if not _STANDALONE_MARK.search(pattern):
+            composed = unicodedata.normalize("NFC", pattern)
         self._pattern = Pattern(pattern, where, ignore_case=ignore_case, full_case=True)
         self._composed = self._pattern
         if composed != pattern:
@@ -321,9 +324,9 @@ class RegexMatchChecker(Checker):
         except PatternTooSlow as error:
             return Score(None, None, error.message)
         passed = matches is not self._negate
-        must = "must not match" if self._negate else "must match"
+        requirement = "must not match" if self._negate else "must match"
         pattern = truncated(self._pattern.pattern.replace("\n", "\\n"), 120)
-        return Score(passed, passed, "" if passed else f"{must} '{pattern}'")
+        return Score(passed, passed, "" if passed else f"{requirement} '{pattern}'")
 
     def _matches(self, text: str) -> bool:
         if self._search(self._pattern, text):
@@ -338,7 +341,7 @@ class RegexMatchChecker(Checker):
         return match is not None
 
 
-def _bound(bound: int, n: int) -> str:
+def _bound_text(bound: int, n: int) -> str:
     return f"{bound} word{'' if bound == 1 else 's'}, has {n}"
 
 
@@ -378,9 +381,9 @@ class WordCountChecker(MayCountWords):
             return error.score()
         reason = ""
         if self._exactly is not None and n != self._exactly:
-            reason = f"exactly {_bound(self._exactly, n)}"
+            reason = f"exactly {_bound_text(self._exactly, n)}"
         elif self._at_least is not None and n < self._at_least:
-            reason = f"at least {_bound(self._at_least, n)}"
+            reason = f"at least {_bound_text(self._at_least, n)}"
         elif self._at_most is not None and n > self._at_most:
-            reason = f"at most {_bound(self._at_most, n)}"
+            reason = f"at most {_bound_text(self._at_most, n)}"
         return Score(not reason, not reason, reason, {"words": n})

@@ -2,7 +2,7 @@
 
 Structured answers are extracted as blocks instead (`harness.scoring.validators`).
 
->>> extraction({"regex": "= ([0-9]+)"}, "task.extract").read("5 + 5 = 10")
+>>> build_extraction({"regex": "= ([0-9]+)"}, "task.extract").read("5 + 5 = 10")
 '10'
 """
 
@@ -30,13 +30,14 @@ from harness.scoring.conclusions import (
     without_struck_out,
 )
 from harness.scoring.later_answers import is_taken_back, states_another
-from harness.scoring.patterns import Pattern, PatternTooSlow, Take, around_group
+from harness.scoring.patterns import MatchPosition, Pattern, PatternTooSlow, literals_around_group
 from harness.wording import truncated
 
+# A label at the end of a text, such as "Sentiment:" and "the score is".
 _LABEL = re.compile(r"[^\W\d_]{2}\W*(?:[:=]|\s(?:is|was|are)\b)[^\w\n]*\Z|\banswer\W*\Z", re.I)
-_NAME = re.compile(r"(\w+)[*_]{0,3}\s*(?:[:=]|\bis\b)[^\w\n]*\Z", re.I)
-_QUOTES = ('"', "\u201c", "\u201e", "\u00ab", "`", " '", "\u2018")
-_WORDS = re.compile(r"[^\W\d_]{2}")
+_LABEL_NAME = re.compile(r"(\w+)[*_]{0,3}\s*(?:[:=]|\bis\b)[^\w\n]*\Z", re.I)
+_OPENING_QUOTES = ('"', "\u201c", "\u201e", "\u00ab", "`", " '", "\u2018")
+_WORD = re.compile(r"[^\W\d_]{2}")
 _ALTERNATIVE = re.compile(  # after an answer in words: positive or negative
     r"\s*(?:/\s*[^\W\d_]|,?\s*\bor\s+[^\W\d_]|,?\s*but\s+also\b|(?:is|was)(?:\s+not|n['\u2019]t)\b)",
     re.I,
@@ -44,10 +45,15 @@ _ALTERNATIVE = re.compile(  # after an answer in words: positive or negative
 _NEGATED = re.compile(r"not\b|\w+['\u2019]t\b", re.I)  # as in "The answer isn't B"
 
 
-class Found(NamedTuple):
-    """An answer, the index of the pattern that found it, and the offsets of the pattern's match.
+class FoundAnswer(NamedTuple):
+    """An answer that a pattern finds in a reply.
 
-    ``label`` is the part of the match before the answer, such as "Answer: ".
+    Attributes:
+        answer: The answer.
+        pattern: The index of the pattern.
+        start: The offset of the pattern's match.
+        end: The offset of its end.
+        label: The part of the match before the answer, such as "Answer: ".
     """
 
     answer: str
@@ -74,7 +80,7 @@ class Found(NamedTuple):
     def _is_in_quotes(self, text: str) -> bool:
         """Return whether a quotation mark stands before the match, and words before that."""
         line = text[text.rfind("\n", 0, self.start) + 1 : self.start]
-        return line.endswith(_QUOTES) and _WORDS.search(line) is not None
+        return line.endswith(_OPENING_QUOTES) and _WORD.search(line) is not None
 
     def is_limit(self, text: str) -> bool:
         """Return whether the match is about what an answer can be, such as "Maximum score: 10"."""
@@ -92,11 +98,11 @@ class Found(NamedTuple):
             return True
         if not self.is_labelled:
             return False
-        name = _NAME.search(self.label)
+        name = _LABEL_NAME.search(self.label)
         return states_another(text, self.end, self.answer, name[1] if name else "")
 
 
-def answer_in(match: Any) -> str:
+def matched_answer(match: Any) -> str:
     """Return the first group that took part in a match, or "" if none did.
 
     If the pattern has no groups, return the whole match.
@@ -105,11 +111,11 @@ def answer_in(match: Any) -> str:
     return str(next((group for group in groups if group is not None), ""))
 
 
-def _label_in(match: Any) -> str:
-    """Return the part of a match before its answer (`answer_in`)."""
-    for number, group in enumerate(match.groups(), start=1):
+def _matched_label(match: Any) -> str:
+    """Return the part of a match before its answer (`matched_answer`)."""
+    for index, group in enumerate(match.groups(), start=1):
         if group is not None:
-            return str(match[0][: match.start(number) - match.start()])
+            return str(match[0][: match.start(index) - match.start()])
     return ""
 
 
@@ -117,25 +123,37 @@ class RegexExtraction:
     """An extraction of the first or the last match of any of several patterns in a reply.
 
     If two patterns match at the same offset, the earlier pattern in the list wins.
+
+    Args:
+        patterns: The regular expressions.
+        where: The beginning of error messages.
+        take: Whether the first or the last match counts.
+        ignore_case: Treat ``a`` and ``A`` as equal.
     """
 
     def __init__(
-        self, patterns: Sequence[str], where: str, take: Take = "first", ignore_case: bool = False
+        self,
+        patterns: Sequence[str],
+        where: str,
+        take: MatchPosition = "first",
+        ignore_case: bool = False,
     ) -> None:
-        self.patterns = tuple(Pattern(p, where, ignore_case=ignore_case) for p in patterns)
-        self.take: Take = take
+        self.patterns = tuple(
+            Pattern(pattern, where, ignore_case=ignore_case) for pattern in patterns
+        )
+        self.take: MatchPosition = take
 
     @property
     def expects(self) -> tuple[str, ...]:
         """The literal text before each pattern's group, or () if any pattern has no such text."""
-        before = []
+        prefixes = []
         for pattern in self.patterns:
-            around = around_group(pattern.pattern)
-            before.append(around[0].strip() if around else "")
-        return tuple(before) if all(before) else ()
+            literals = literals_around_group(pattern.pattern)
+            prefixes.append(literals[0].strip() if literals else "")
+        return tuple(prefixes) if all(prefixes) else ()
 
-    def find(self, text: str) -> Found | None:
-        """Return the answer and where it was found, or None if no pattern matches.
+    def find(self, text: str) -> FoundAnswer | None:
+        """Find the answer in a reply. The result is None if no pattern matches.
 
         Raises:
             PatternTooSlow, ConfigError: As in `Pattern.search`.
@@ -155,29 +173,29 @@ class RegexExtraction:
             match = self._next(text, match)
         return None
 
-    def _next(self, text: str, match: Found | None = None) -> Found | None:
-        """Return the first or last match, or the next one from there."""
+    def _next(self, text: str, match: FoundAnswer | None = None) -> FoundAnswer | None:
+        """Return the first or last match, or the one that follows or precedes a match."""
         if self.take == "last":
             return self._last(text if match is None else text[: match.start])
         if match is not None:
             text = " " * match.end + text[match.end :]
-        return min(self._matches(text, "first"), key=lambda match: match.start, default=None)
+        return min(self._find_all(text, "first"), key=lambda match: match.start, default=None)
 
     def _first_turn(self, text: str) -> str:
         text = without_struck_out(text)
-        return first_turn(text, lambda before: bool(self._matches(before, "last")))
+        return first_turn(text, lambda before: bool(self._find_all(before, "last")))
 
-    def _last(self, text: str) -> Found | None:
-        return min(self._matches(text, "last"), key=lambda match: -match.start, default=None)
+    def _last(self, text: str) -> FoundAnswer | None:
+        return min(self._find_all(text, "last"), key=lambda match: -match.start, default=None)
 
-    def _matches(self, text: str, take: Take) -> list[Found]:
+    def _find_all(self, text: str, take: MatchPosition) -> list[FoundAnswer]:
         matches = []
-        for number, pattern in enumerate(self.patterns):
+        for index, pattern in enumerate(self.patterns):
             match = pattern.find(text, take)
             if match is not None:
                 start, end = match.span()
-                answer = answer_in(match).strip()
-                matches.append(Found(answer, number, start, end, _label_in(match)))
+                answer = matched_answer(match).strip()
+                matches.append(FoundAnswer(answer, index, start, end, _matched_label(match)))
         return matches
 
     def read(self, text: str) -> str:
@@ -196,7 +214,7 @@ class RegexExtraction:
         hint = f"after {self.expects[0]!r}" if self.expects else f"by {patterns}"
         raise Unparseable(f"No answer was found {hint}.")
 
-    def _is_replaced(self, match: Found, text: str) -> bool:
+    def _is_replaced(self, match: FoundAnswer, text: str) -> bool:
         """Return whether the reply answers again after its last match, or takes that back."""
         if self.take == "last":
             turn = self._first_turn(text)
@@ -209,7 +227,7 @@ class RegexExtraction:
         last_match = self._last(turn)  # what precedes it is not the reply's last statement
         return last_match is None or last_match.is_taken_back(turn)
 
-    def _is_doubtful(self, match: Found, text: str) -> bool:
+    def _is_doubtful(self, match: FoundAnswer, text: str) -> bool:
         """Return whether a last match is denied, or may not replace another answer before it."""
         if not match.is_labelled:
             return False
@@ -217,25 +235,25 @@ class RegexExtraction:
             return True
         if match.answer.isalpha() and _ALTERNATIVE.match(text, match.end):
             return True
-        place = match.start + len(match.label)
-        if is_denied(text, place, match.end):
+        answer_start = match.start + len(match.label)
+        if is_denied(text, answer_start, match.end):
             return True
         earlier = self.find(text[: match.start])
         if earlier is None or earlier.answer == match.answer:
             return False
-        is_negated = _NEGATED.match(text, place) is not None
+        is_negated = _NEGATED.match(text, answer_start) is not None
         return is_negated or not is_own(text, match.start, earlier.start)
 
     def write(self, answer: str) -> str | None:
-        """Return the result of `filled`, or None if `read` would not find the answer in it."""
-        text = self.filled(answer)
+        """Return a reply from which `read` extracts an answer, or None if there is none."""
+        text = self.fill(answer)
         match = self.find(text) if text is not None else None
         return text if match is not None and match.answer == answer.strip() else None
 
-    def filled(self, answer: str) -> str | None:
-        """Return the answer inside the first pattern's literal text (`around_group`), or None."""
-        around = around_group(self.patterns[0].pattern)
-        return answer.join(around) if around else None
+    def fill(self, answer: str) -> str | None:
+        """Return the answer between the literal texts around the first pattern's group, or None."""
+        literals = literals_around_group(self.patterns[0].pattern)
+        return answer.join(literals) if literals else None
 
 
 class Extraction(Protocol):
@@ -262,18 +280,20 @@ class ExtractionKind(NamedTuple):
     build: Callable[[Mapping[str, Any], str], Extraction]  # from ``extract``, and its key
 
 
-def checked_take(take: Any, where: str) -> Take:
-    """Return ``first`` or ``last``, or raise ConfigError for any other value at ``where``."""
+def parse_take(take: Any, where: str) -> MatchPosition:
+    """Return ``take`` if it is ``first`` or ``last``, or raise ConfigError."""
     if take not in ("first", "last"):
         raise ConfigError(f"{where} must be first or last, not {take!r:.40}.")
-    return cast("Take", take)
+    return cast("MatchPosition", take)
 
 
-def _regex(raw: Mapping[str, Any], where: str) -> RegexExtraction:
-    take = checked_take(raw.get("take", "first"), f"{where}.take")
-    value = raw["regex"]
-    patterns = [value] if isinstance(value, str) else value
-    if not (isinstance(patterns, list) and patterns and all(isinstance(p, str) for p in patterns)):
+def _build_regex(raw: Mapping[str, Any], where: str) -> RegexExtraction:
+    take = parse_take(raw.get("take", "first"), f"{where}.take")
+    patterns = raw["regex"]
+    if isinstance(patterns, str):
+        patterns = [patterns]
+    is_list = isinstance(patterns, list) and bool(patterns)
+    if not is_list or not all(isinstance(pattern, str) for pattern in patterns):
         raise ConfigError(f"{where}.regex must be a pattern or a list of them.")
     ignore_case = raw.get("ignore_case", False)
     if not isinstance(ignore_case, bool):
@@ -281,11 +301,19 @@ def _regex(raw: Mapping[str, Any], where: str) -> RegexExtraction:
     return RegexExtraction(patterns, f"{where}.regex", take, ignore_case)
 
 
-REGEX = ExtractionKind(("take", "ignore_case"), _regex)
+REGEX = ExtractionKind(("take", "ignore_case"), _build_regex)
 
 
-def extraction(raw: Mapping[str, Any], where: str) -> Extraction:
-    """Build an extraction from a mapping with the key of one kind, such as ``regex``."""
+def build_extraction(raw: Mapping[str, Any], where: str) -> Extraction:
+    """Build an extraction from its section of a run file.
+
+    Args:
+        raw: The section, with the key of one kind, such as ``regex``.
+        where: The name of the section, such as ``task.extract``, for error messages.
+
+    Raises:
+        ConfigError: If the section is invalid.
+    """
     keys = ["regex", *declared_members("extractions")]
     selected = [key for key in raw if key in keys]
     if len(selected) != 1:
@@ -311,42 +339,48 @@ def extraction(raw: Mapping[str, Any], where: str) -> Extraction:
 
 PLACEHOLDER = re.compile(r"""[\s"'`*(]*(?:[<\[{(…_]|\.\.\.|(?:[A-Z]{3,}|[XYN])\b)""")
 """Matches a placeholder for an answer: ``<answer>``, ``[X]``, ``…``, ``ANSWER``."""
-NEAR = 60  # number of characters after an expected text that are examined and shown
+MAX_CONTEXT_CHARS = 60  # after an expected text, which are examined and shown
 
 
-def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) -> list[str]:
-    """Return a sentence on each mismatch between a prompt and the parser of its answers.
+def prompt_mismatches(
+    messages: Sequence[str], answers: Sequence[str], parser: Extraction
+) -> list[str]:
+    """Return a warning about each mismatch between a prompt and the parser of its answers.
 
-    ``answers`` are those in the prompt's worked examples.
+    Args:
+        messages: The texts of the prompt.
+        answers: The answers in the prompt's worked examples.
+        parser: The parser.
     """
     warnings: dict[str, None] = {}
     for answer in answers:
-        if not reads(parser, answer):
+        if not can_read(parser, answer):
             warnings[f"The parser reads no answer in the prompt's example {answer!r:.80}."] = None
     lines = []
     for text in (*messages, *answers):
         for prefix in parser.expects:
             for match in re.finditer(re.escape(prefix), text, re.IGNORECASE):
-                context = text[match.start() : match.end() + NEAR]
+                context = text[match.start() : match.end() + MAX_CONTEXT_CHARS]
                 lines.append(context.partition("\n")[0])
     if parser.expects and not lines:
         prefixes = " or ".join(map(repr, parser.expects))
         warnings[f"The prompt does not ask for what its parser looks for: {prefixes}."] = None
     if isinstance(parser, RegexExtraction):
         for line in lines:
-            if not reads(parser, line) and not _stands_for_an_answer(line, parser.expects):
-                place = truncated(line, 40)
-                warnings[f"The prompt says {place!r} where its parser would read no answer."] = None
+            if not can_read(parser, line) and not _has_placeholder(line, parser.expects):
+                shown = truncated(line, 40)
+                warnings[f"The prompt says {shown!r} where its parser would read no answer."] = None
     return list(warnings)
 
 
-def garbled(parser: Extraction, answer: str) -> str | None:
-    """Return what a parser reads in a reply of the right format, if that is not the answer.
+def misread_answer(parser: Extraction, answer: str) -> str | None:
+    """Return what a parser misreads in a reply of its format.
 
-    The result is "" if the parser reads nothing. It is None if the parser reads the answer, is too
-    slow, or has no such format.
+    Returns:
+        The text that it reads instead of the answer, or "" if it reads nothing. None if it reads
+        the answer, is too slow, or has no format with a place for the answer.
     """
-    text = parser.filled(answer) if isinstance(parser, RegexExtraction) else None
+    text = parser.fill(answer) if isinstance(parser, RegexExtraction) else None
     try:
         read_answer = None if text is None else parser.read(text)
     except Unparseable:
@@ -356,7 +390,7 @@ def garbled(parser: Extraction, answer: str) -> str | None:
     return read_answer if read_answer != answer.strip() else None
 
 
-def reads(parser: Extraction, text: str) -> bool:
+def can_read(parser: Extraction, text: str) -> bool:
     """Return whether the parser finds a non-empty answer in the text."""
     try:
         return bool(parser.read(text))
@@ -364,10 +398,11 @@ def reads(parser: Extraction, text: str) -> bool:
         return False
 
 
-def _stands_for_an_answer(line: str, expected: Sequence[str]) -> bool:
-    rest = line
-    for prefix in expected:
+def _has_placeholder(line: str, prefixes: Sequence[str]) -> bool:
+    """Return whether a line has a placeholder or nothing after the longest of some prefixes."""
+    remainder = line
+    for prefix in prefixes:
         if line.lower().startswith(prefix.lower()):
-            rest = min(rest, line[len(prefix) :], key=len)
-    rest = rest.strip()
-    return not rest.strip(""":"'`*.""") or PLACEHOLDER.match(rest) is not None
+            remainder = min(remainder, line[len(prefix) :], key=len)
+    remainder = remainder.strip()
+    return not remainder.strip(""":"'`*.""") or PLACEHOLDER.match(remainder) is not None

@@ -36,33 +36,40 @@ from harness.records import (
 from harness.scoring.conclusions import CROSSES, without_struck_out
 from harness.scoring.quotations import unquoted
 
-SATISFIED = 0.5  # lowest probability that counts as yes
+MIN_YES_PROBABILITY = 0.5  # that counts as yes
 
-INTRODUCTION = (
+QUOTATION_INTRODUCTION = (
     r"(?:(?m:^)[*_ \t]*the\s+\w+['\u2019]s\s+(?:output|answer|response|reply|text)\b"
     r"|(?<!\bI )\b(?:wrote|writes|sa(?:id|ys)|stated|states|reads|replie[sd]|respond(?:s|ed)"
     r"|claim(?:s|ed)|insists|insisted|quot(?:e|es|ed|ing|ation)|excerpt)\b)[^\n:]{0,30}:"
 )
 """A regular expression for words that introduce a quotation, such as "The model wrote:"."""
-_INTRODUCED = re.compile(rf"^([^\n]*{INTRODUCTION}[*_ \t]*\n\s*+)[^\n]+", re.I | re.M)
+_INTRODUCED_LINE = re.compile(
+    rf"^([^\n]*{QUOTATION_INTRODUCTION}[*_ \t]*\n\s*+)[^\n]+", re.I | re.M
+)
 
 
-def own_text(reply: str) -> str:
+def without_quotations(reply: str) -> str:
     """Return a judge's reply with "…" in place of what it quotes: see `unquoted`.
 
     The line after words such as "The model wrote:" is a quotation even without quotation marks.
     Text that is struck out is dropped.
     """
-    return _INTRODUCED.sub(r"\1 … ", unquoted(without_struck_out(reply)))
+    return _INTRODUCED_LINE.sub(r"\1 … ", unquoted(without_struck_out(reply)))
 
 
 class JudgePrompt:
     """A judge's prompt template: a built-in template by name, or a user's file by path.
 
-    A name that has a slash or ends in ``.jinja`` is a path. The template must use all ``judged``
-    fields, and may use the other ``fields`` and ``asked``: what the task asks of the model. If the
-    task does not say this (`Task.instruction`), ``asked`` is the prompt's last message, but
-    only with ``show_prompt``.
+    The template may also use the field ``asked``, which is the task's `Task.instruction`.
+
+    Args:
+        prompt: The name of a built-in template, or a path, which has a slash or ends in ``.jinja``.
+        fields: The fields that the template may use.
+        task: The task whose answers are judged.
+        judged: The fields of judged answers, which the template must use.
+        show_prompt: Whether ``asked`` is the last message of the prompt if the task has no
+            instruction.
 
     Raises:
         ConfigError: If there is no such template, or if it lacks a required field or has an
@@ -87,17 +94,17 @@ class JudgePrompt:
             problem = f"there is no judge prompt named {prompt!r}. A file path needs a slash."
             raise ConfigError(f"prompt: {problem}", nearest(prompt, builtin))
         self.sha256 = self._prompt.sha256
-        self._asked: Callable[[Instance[Any]], str] | None = None
+        self._instruction: Callable[[Instance[Any]], str] | None = None
         if overrides(task, Task.instruction):
-            self._asked = task.instruction
+            self._instruction = task.instruction
         elif show_prompt:
-            self._asked = lambda instance: task.messages(instance, ())[-1].content
+            self._instruction = lambda instance: task.messages(instance, ())[-1].content
         available = {*fields, *judged, "asked"}
         self._prompt.check_fields(available)
         for missing in sorted(set(judged) - self._prompt.fields):
             problem = f"{self._prompt.name} has no {{{{ {missing} }}}}, so the judge would not see"
             raise ConfigError(f"{problem} the answer.", "Add it.")
-        if self._asked is None:
+        if self._instruction is None:
             available.remove("asked")
         with raised_as(ConfigError):  # before the run starts, not at the first answer
             self._prompt.render(dict.fromkeys(available, ""))
@@ -107,13 +114,16 @@ class JudgePrompt:
     ) -> tuple[Message, ...]:
         """Return the prompt for the judge's model: one message, with judged answers between tags.
 
-        ``judged`` has the judged answers by field, and ``fields`` the values of other fields.
+        Args:
+            instance: The instance.
+            judged: The judged answers by field of the template.
+            fields: The values of other fields.
 
         Raises:
             DataInvalid: As in `Template.render`.
         """
-        if self._asked:
-            fields["asked"] = fenced(self._asked(instance), "task")
+        if self._instruction:
+            fields["asked"] = fenced(self._instruction(instance), "task")
         fields |= {name: fenced(text) for name, text in judged.items()}
         return (Message("user", self._prompt.render(fields)),)
 
@@ -121,8 +131,11 @@ class JudgePrompt:
 class PromptJudge(Judge):
     """Base class of judges that ask about answers with a template and average several replies.
 
-    ``samples`` is the number of replies to each question. ``where`` maps labels to the group, or
-    list of groups, of the instances to judge.
+    Args:
+        prompt: The template.
+        decoding: The decoding parameters of the judge's model.
+        samples: The number of replies to each question.
+        where: The group, or list of groups, of the instances to judge, by label. None judges all.
 
     Raises:
         ConfigError: If ``samples``, or a parameter in ``decoding``, is too low.
@@ -150,7 +163,7 @@ class PromptJudge(Judge):
         return {"prompt_sha256": self.prompt.sha256}
 
     def judges(self, instance: Instance[Any]) -> bool:
-        """Return whether the judge scores an instance, which depends on ``where``."""
+        """Return whether the judge scores an instance: whether its groups are in ``where``."""
         for label, groups in self._where.items():
             allowed_groups = [groups] if isinstance(groups, str) else groups
             if instance.groups.get(label) not in allowed_groups:
@@ -162,16 +175,18 @@ class PromptJudge(Judge):
     ) -> Question:
         """Return the question for the judge's model.
 
-        ``judged`` is the answer, or several by field of the template. ``fields`` has the values of
-        other fields.
+        Args:
+            instance: The instance.
+            judged: The judged answer, or several by field of the template.
+            fields: The values of other fields.
         """
         texts = {"text": judged} if isinstance(judged, str) else judged
         return Question(self.prompt.render(instance, texts, **fields), self.decoding, self.samples)
 
-    def by_question(self, replies: Sequence[Reply]) -> list[Sequence[Reply]]:
+    def group_by_question(self, replies: Sequence[Reply]) -> list[Sequence[Reply]]:
         """Return the replies grouped by question: `samples` consecutive replies for each."""
-        n = self.samples
-        return [replies[start : start + n] for start in range(0, len(replies), n)]
+        starts = range(0, len(replies), self.samples)
+        return [replies[start : start + self.samples] for start in starts]
 
 
 class PublishedJudge(Judge):
@@ -197,18 +212,23 @@ class PublishedJudge(Judge):
     @override
     def fingerprint(self) -> Mapping[str, str]:
         """Return one hash of all prompts, under the key ``prompts_sha256``."""
-        every = "".join(prompt.sha256 for prompt in self.prompts.values())
-        return {"prompts_sha256": hashlib.sha256(every.encode()).hexdigest()}
+        hashes = "".join(prompt.sha256 for prompt in self.prompts.values())
+        return {"prompts_sha256": hashlib.sha256(hashes.encode()).hexdigest()}
 
     def message(self, name: str, fields: Mapping[str, str]) -> Message:
-        """Return the prompt ``name``, with ``fields`` filled in, as a user message."""
+        """Render a prompt as a user message.
+
+        Args:
+            name: The name of the prompt, without the folder.
+            fields: The values of its fields.
+        """
         return Message("user", self.prompts[name].render(fields))
 
 
-TOKENS = 5  # number of likeliest tokens to request and examine at each position
-POSITIONS = 5
-LEAST_MASS = 0.5  # least probability of yes and no together, unless the reply says one of them
-VOTES = 5  # default number of votes: odd, so that there is no tie
+MAX_TOKENS_PER_POSITION = 5  # the likeliest, which are requested and examined
+MAX_POSITIONS = 5  # of a reply that are examined
+MIN_YES_NO_PROBABILITY = 0.5  # of yes and no together, unless the reply says one of them
+DEFAULT_VOTES = 5  # odd, so that there is no tie
 
 _AROUND = r"(?:[^\w~¬?\uff1f]|Ġ|_)*"
 _NOT_CROSSED = f"(?!.*[{CROSSES}])"
@@ -221,11 +241,11 @@ _LEADS_TO_VERDICT = re.compile(
 
 
 class YesProbability(NamedTuple):
-    """The probability of yes, the deciding position (from 0), and the likeliest tokens there."""
+    """The probability of yes at the position of a reply's tokens that decides."""
 
     probability: float
-    position: int
-    tokens: tuple[TokenLogprob, ...]
+    position: int  # from 0
+    tokens: tuple[TokenLogprob, ...]  # the likeliest at the position
 
 
 def yes_probability(logprobs: Logprobs) -> YesProbability | None:
@@ -241,17 +261,17 @@ def yes_probability(logprobs: Logprobs) -> YesProbability | None:
     are unlikely, whatever the reply says there.
     """
     before = ""
-    for position, likeliest in enumerate(logprobs[:POSITIONS]):
-        tokens = likeliest[:TOKENS]
+    for position, likeliest in enumerate(logprobs[:MAX_POSITIONS]):
+        tokens = likeliest[:MAX_TOKENS_PER_POSITION]
         if not tokens:
             continue
         yes = _probability(_YES, tokens)
         no = _probability(_NO, tokens)
-        written = max(tokens, key=lambda token: token.logprob).token
-        decides = yes + no >= LEAST_MASS or vote(written) is not None
+        likeliest_token = max(tokens, key=lambda token: token.logprob).token
+        decides = yes + no >= MIN_YES_NO_PROBABILITY or parse_vote(likeliest_token) is not None
         if yes + no > 0 and decides and _LEADS_TO_VERDICT.search(before):
             return YesProbability(yes / (yes + no), position, tokens)
-        before += _SPACES.sub(" ", written)
+        before += _SPACES.sub(" ", likeliest_token)
     return None
 
 
@@ -260,8 +280,8 @@ def _probability(word: re.Pattern[str], tokens: Sequence[TokenLogprob]) -> float
     return math.fsum(map(math.exp, logprobs))
 
 
-def vote(text: str) -> bool | None:
-    """Return True for yes, False for no, or None otherwise.
+def parse_vote(text: str) -> bool | None:
+    """Parse a yes or a no: True for yes, False for no, or None for any other text.
 
     Case and punctuation are ignored, but not a question mark and what denies or strikes out.
     """
@@ -281,7 +301,7 @@ _OPENING = "<\u02c2\u1438\u2039\u2329\u276e\u27e8\u3008\ufe64\uff1c"
 _SLASH = "/\u2044\u2215\u29f8\uff0f\u2571"
 _UNDERSCORE = "_ \u00a0\u02cd\u203f\u2017\ufe4d-\ufe4f\uff3f-"
 # Letters of other scripts that look like Latin ones (Unicode, UTS 39, "confusables").
-_LOOK_ALIKE = {
+_LOOKALIKES = {
     "a": "\u0430\u03b1\u0251",
     "b": "\u044c\u0184",
     "c": "\u0441\u03f2",
@@ -309,83 +329,90 @@ _LOOK_ALIKE = {
     "y": "\u0443\u03b3\u04af",
     "z": "\u1d22",
 }
-_FORMS = (  # of letters with a compatibility form: full-width, mathematical, enclosed, raised
+# Ranges of letters with a compatibility form: full-width, mathematical, enclosed, raised.
+_COMPATIBILITY_RANGES = (
     *(range(0x00A0, 0x0250), range(0x02B0, 0x0300), range(0x1D2C, 0x1DC0), range(0x2070, 0x2190)),
     *(range(0x2460, 0x2500), range(0xFF00, 0xFFF0), range(0x1D400, 0x1D800)),
     range(0x1F110, 0x1F190),
 )
-_HIDDEN = (  # characters that do not show, and combining marks
+_HIDDEN_CHARACTER = (  # characters that do not show, and combining marks
     r"[\u0000-\u0008\u000e-\u001f\u007f-\u009f\u00ad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5"
     r"\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u20d0-\u20f0\u3164\ufe00-\ufe0f\ufeff"
     r"\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-_GAP = rf"(?:\s|{_HIDDEN})*+"
+_GAP = rf"(?:\s|{_HIDDEN_CHARACTER})*+"
 
 
 @cache
-def _forms() -> dict[str, str]:
-    """Return the characters that stand for each letter or digit, by the letter."""
+def _lookalike_forms() -> dict[str, str]:
+    """Return the characters whose compatibility form is a letter or digit, by that letter."""
     forms: dict[str, str] = {}
-    for code in chain(*_FORMS):
+    for code in chain(*_COMPATIBILITY_RANGES):
         plain = unicodedata.normalize("NFKD", chr(code))[:1].casefold()
         if plain.isascii() and plain.isalnum():
             forms[plain] = forms.get(plain, "") + chr(code)
     return forms
 
 
-def _letter(letter: str) -> str:
+def _letter_class(letter: str) -> str:
+    """Return a regular expression for a letter and the characters that look like it."""
     if letter == "_":
         return f"[{_UNDERSCORE}]"
-    others = _LOOK_ALIKE.get(letter, "") + _forms().get(letter, "")
-    return f"[{re.escape(letter + others)}]"
+    lookalikes = _LOOKALIKES.get(letter, "") + _lookalike_forms().get(letter, "")
+    return f"[{re.escape(letter + lookalikes)}]"
 
 
 @cache
-def _patterns(*tags: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+def _tag_patterns(*tags: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return patterns of the beginning of a tag, and of the escaped beginning of one."""
-    between = f"{_HIDDEN}*+"
-    names = "|".join(between.join(map(_letter, tag.casefold())) for tag in tags)
+    separator = f"{_HIDDEN_CHARACTER}*+"
+    names = "|".join(separator.join(map(_letter_class, tag.casefold())) for tag in tags)
     name = f"{_GAP}(?:[{_SLASH}]{_GAP})?(?:{names})"
-    written = rf"&(?=(?:amp;)*(?:lt|#x[0-9a-f]+);{name})"
+    escaped = rf"&(?=(?:amp;)*(?:lt|#x[0-9a-f]+);{name})"
     return (
         re.compile(f"[{_OPENING}](?={name})", re.IGNORECASE),
-        re.compile(written, re.IGNORECASE),
+        re.compile(escaped, re.IGNORECASE),
     )
 
 
 def fenced(text: str, tag: str = TAG) -> str:
-    """Return untrusted text between ``tag`` tags. Such tags, and `TAG` tags, in it are escaped.
+    """Return untrusted text between tags, with such tags and `TAG` tags in it escaped.
 
     Different texts stay different.
     """
-    beginning, written = _patterns(*dict.fromkeys((tag, TAG)))
-    inert = beginning.sub(_escaped, written.sub("&amp;", text))
+    beginning, escaped_beginning = _tag_patterns(*dict.fromkeys((tag, TAG)))
+    inert = beginning.sub(_escape_opening, escaped_beginning.sub("&amp;", text))
     return f"<{tag}>\n{inert}\n</{tag}>"
 
 
-def _escaped(opening: re.Match[str]) -> str:
+def _escape_opening(opening: re.Match[str]) -> str:
     return "&lt;" if opening[0] == "<" else f"&#x{ord(opening[0]):x};"
 
 
-def fenced_texts(prompt: str) -> list[str]:
+def find_fenced_texts(prompt: str) -> list[str]:
     """Return the texts that `fenced` put between tags in a prompt, still escaped."""
     return re.findall(rf"<{TAG}>\n(.*?)\n</{TAG}>", prompt, re.DOTALL)
 
 
-def mean(values: Sequence[float | None]) -> float | None:
+def mean_of_decided(values: Sequence[float | None]) -> float | None:
     """Return the mean of the values that are not None, or None if there is no such value."""
     numbers = [value for value in values if value is not None]
     return sum(numbers) / len(numbers) if numbers else None
 
 
-def graded(
-    value: float | None, mark: float | None, reason: str, details: Any, *, share: bool = False
+def threshold_score(
+    value: float | None, threshold: float | None, reason: str, details: Any, *, share: bool = False
 ) -> Score:
-    """Return a score that passes if its value is at least ``mark``. ``share`` is as in `Score`.
+    """Return a score that passes if its value reaches a threshold.
 
-    If ``value`` or ``mark`` is None, it has no verdict. Only a failing score keeps the reason.
+    Args:
+        value: The value; None for a score without a verdict.
+        threshold: The lowest value that passes; None for a score without a verdict.
+        reason: Why the score fails, if it does.
+        details: As in `Score`.
+        share: As in `Score`.
     """
-    passed = None if mark is None or value is None else value >= mark
+    passed = None if threshold is None or value is None else value >= threshold
     return Score(value, passed, reason if passed is False else "", details, share=share)
 
 
@@ -395,12 +422,17 @@ def criteria_scores(
 ) -> Mapping[str, Score]:
     """Return WildIFEval's scores ``strict`` and ``soft`` (Lior et al. 2025, arXiv 2503.06573).
 
-    Each of ``constraints`` has the keys ``constraint`` (its text) and ``passed``, which is None if
-    the constraint is undecided. ``strict`` is False if any constraint did not pass, otherwise None
-    if any is undecided, otherwise True. If ``strict`` is None, its reason begins with
-    ``undecided``. ``soft`` is the share of the decided constraints that passed, or None if none is
-    decided. A tie of a panel, which has a ``probability`` of 0.5, counts as half: if ties were left
-    out, the panel's share could exceed that of each of its judges.
+    Args:
+        constraints: The constraints, with the keys ``constraint`` (the text) and ``passed``, which
+            is None if the constraint is undecided. A tie of a panel has a ``probability`` of 0.5
+            and counts as half in ``soft``: if ties were left out, the panel's share could exceed
+            that of each of its judges.
+        undecided: The beginning of the reason of ``strict`` without a verdict.
+
+    Returns:
+        ``strict``: False if any constraint did not pass, otherwise None if any is undecided,
+        otherwise True. ``soft``: the share of the decided constraints that passed, or None if none
+        is decided.
     """
     texts: dict[bool | None, list[str]] = {True: [], False: [], None: []}
     shares = []
@@ -420,7 +452,7 @@ def criteria_scores(
     counts = {"decided": decided, "abstained": len(texts[None])}
     return {
         "strict": Score(strict, strict, reason, {"constraints": list(constraints)}),
-        "soft": Score(mean(shares), None, "", counts, share=True),
+        "soft": Score(mean_of_decided(shares), None, "", counts, share=True),
     }
 
 
@@ -455,11 +487,11 @@ class YesNo(PromptJudge):
         if votes is not None and votes < 1:
             raise ConfigError("votes must be 1 or more.")
         if votes is None and features is not None and LOGPROBS not in features:
-            votes = VOTES
+            votes = DEFAULT_VOTES
         decoding = Decoding(temperature, max_tokens)
         super().__init__(JudgePrompt(prompt, {"criterion"}, task), decoding, votes or 1)
         if votes is None:
-            self.decoding = Decoding(0.0, max_tokens, logprobs=TOKENS)
+            self.decoding = Decoding(0.0, max_tokens, logprobs=MAX_TOKENS_PER_POSITION)
         self._task = task
         self._votes = votes
 
@@ -473,7 +505,7 @@ class YesNo(PromptJudge):
     def parse(
         self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
     ) -> Mapping[str, Score]:
-        """Return the scores ``strict`` and ``soft`` (see `criteria_scores`).
+        """Parse the replies to the scores ``strict`` and ``soft`` (see `criteria_scores`).
 
         Raises:
             Unparseable: If there are no criteria, or if none of the replies has the required
@@ -483,16 +515,16 @@ class YesNo(PromptJudge):
         if not criteria:
             raise Unparseable(f"{instance.id!r} has no criteria to decide on.")
         if self._votes is not None:
-            decided = [_by_votes(ballot) for ballot in self.by_question(replies)]
+            decisions = [_verdict_by_votes(ballot) for ballot in self.group_by_question(replies)]
         elif replies and all(reply.reasoning or reply.logprobs is None for reply in replies):
             raise Unparseable(
                 "The judging model returned no log-probabilities of an answer.",
-                f"Let it vote: set the judge's votes: {VOTES}.",
+                f"Let it vote: set the judge's votes: {DEFAULT_VOTES}.",
             )
         else:
-            decided = [_by_tokens(reply) for reply in replies]
-        verdicts = zip(criteria, decided, strict=True)
-        return criteria_scores([_constraint(*verdict) for verdict in verdicts])
+            decisions = [_verdict_by_tokens(reply) for reply in replies]
+        pairs = zip(criteria, decisions, strict=True)
+        return criteria_scores([_constraint_entry(*pair) for pair in pairs])
 
     @override
     def simulated(self, request: Request) -> str:
@@ -500,33 +532,33 @@ class YesNo(PromptJudge):
         return "Yes"
 
 
-def _by_votes(ballot: Sequence[Reply]) -> dict[str, Any]:
-    votes = [vote(reply.text) for reply in ballot]
-    return {"probability": mean(votes), "votes": votes}
+def _verdict_by_votes(ballot: Sequence[Reply]) -> dict[str, Any]:
+    votes = [parse_vote(reply.text) for reply in ballot]
+    return {"probability": mean_of_decided(votes), "votes": votes}
 
 
-def _by_tokens(reply: Reply) -> dict[str, Any]:
+def _verdict_by_tokens(reply: Reply) -> dict[str, Any]:
     # After reasoning, the log-probabilities may belong to the reasoning.
     logprobs = () if reply.reasoning else reply.logprobs or ()
     yes = yes_probability(logprobs)
     if yes is None:
-        return {"probability": None, "tokens": _written(logprobs[0] if logprobs else ())}
-    tokens = _written(yes.tokens)
+        return {"probability": None, "tokens": _token_pairs(logprobs[0] if logprobs else ())}
+    tokens = _token_pairs(yes.tokens)
     return {"probability": yes.probability, "position": yes.position, "tokens": tokens}
 
 
-def _written(tokens: Sequence[TokenLogprob]) -> list[list[str | float]]:
-    return [[token.token, token.logprob] for token in tokens[:TOKENS]]
+def _token_pairs(tokens: Sequence[TokenLogprob]) -> list[list[str | float]]:
+    return [[token.token, token.logprob] for token in tokens[:MAX_TOKENS_PER_POSITION]]
 
 
-def _constraint(criterion: Criterion, details: Mapping[str, Any]) -> dict[str, Any]:
+def _constraint_entry(criterion: Criterion, details: Mapping[str, Any]) -> dict[str, Any]:
     """Return a criterion with its verdict, in the form that `harness.analysis` reads."""
     probability = details["probability"]
     kind = criterion.groups.get("category")
     return {
         "constraint": criterion.text,
         **({"kind": kind} if kind else {}),
-        "passed": None if probability is None else probability >= SATISFIED,
+        "passed": None if probability is None else probability >= MIN_YES_PROBABILITY,
         "groups": dict(criterion.groups),
         **details,
     }

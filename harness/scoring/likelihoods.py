@@ -13,10 +13,10 @@ from harness.records import Decoding, Message, Request, encodable
 
 
 class AnswerLikelihood(Struct, frozen=True, array_like=True):
-    """The log-likelihood of a given answer, and whether each of its tokens is the likeliest."""
+    """The log-likelihood of a given answer."""
 
     total: float  # sum of its tokens' log-probabilities (natural logarithm)
-    greedy: bool
+    greedy: bool  # whether each of its tokens is the likeliest
     tokens: int | None = None  # None in replies of earlier versions, and of texts in windows
 
 
@@ -24,7 +24,7 @@ _decode = msgspec.json.Decoder(list[AnswerLikelihood]).decode
 
 
 def read_likelihoods(text: str, n: int) -> list[AnswerLikelihood]:
-    """Return the log-likelihoods of ``n`` answers from the text of a reply.
+    """Parse the text of a reply with the log-likelihoods of ``n`` answers.
 
     Raises:
         Unparseable: If the text is not a list of ``n`` log-likelihoods.
@@ -41,9 +41,13 @@ def read_likelihoods(text: str, n: int) -> list[AnswerLikelihood]:
 def likelihood_request(
     request: Request, messages: Sequence[Message], n: int, window: int = 0
 ) -> Request:
-    """Return a request for the log-likelihoods of the ``n`` assistant messages in ``messages``.
+    """Convert a request to one for the log-likelihoods of given answers, which all samples share.
 
-    Of the decoding parameters, only ``extra`` is kept. All samples share the call.
+    Args:
+        request: The request. Of its decoding parameters, only ``extra`` is used.
+        messages: The context, and the answers as assistant messages.
+        n: The number of answers.
+        window: As in `Request`.
     """
     # A server generates a token for each answer, which is not used.
     decoding = Decoding(temperature=0.0, max_tokens=n, extra=request.decoding.extra)

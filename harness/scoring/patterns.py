@@ -1,7 +1,7 @@
 """Searches text for users' regular expressions, within limits.
 
 Some patterns, such as ``(a|a)*$``, can take practically forever. After `TIMEOUT_S`, a search raises
-`PatternTooSlow`; after `MOST_TIMEOUTS` timeouts of one pattern, the run ends. The syntax is that of
+`PatternTooSlow`; after `MAX_TIMEOUTS` timeouts of one pattern, the run ends. The syntax is that of
 the ``regex`` package (https://pypi.org/project/regex), a superset of Python's.
 """
 
@@ -18,11 +18,11 @@ from harness.errors import ConfigError, HarnessError
 from harness.wording import truncated
 
 TIMEOUT_S = 1.0  # time limit of one search, in seconds of CPU time
-MOST_TIMEOUTS = 10  # number of timeouts after which a pattern ends the run
-LONGEST_PATTERN = 10_000  # maximum number of characters in a pattern
-MOST_PARTS = 100_000  # maximum number of `parts` of a pattern, which take 30 to 80 MB
+MAX_TIMEOUTS = 10  # after this many, a pattern ends the run
+MAX_PATTERN_CHARS = 10_000
+MAX_PATTERN_PARTS = 100_000  # these take 30 to 80 MB
 
-Take = Literal["first", "last"]
+MatchPosition = Literal["first", "last"]
 
 
 class PatternTooSlow(HarnessError):
@@ -30,10 +30,17 @@ class PatternTooSlow(HarnessError):
 
 
 class Pattern:
-    """A compiled regular expression, searched within ``timeout_s`` seconds of CPU time.
+    """A compiled regular expression whose searches have a time limit.
 
-    Error messages begin with ``where``, such as "The option 'a'". With ``full_case``, ignoring case
-    also treats ``ß`` and ``ss`` as equal.
+    Args:
+        pattern: The regular expression.
+        where: The beginning of error messages, such as "The option 'a'".
+        ignore_case: Treat ``a`` and ``A`` as equal.
+        full_case: When case is ignored, also treat ``ß`` and ``ss`` as equal.
+        timeout_s: Time limit of one search, in seconds of CPU time.
+
+    Raises:
+        ConfigError: If the pattern is not a regular expression, or is too large.
     """
 
     def __init__(
@@ -54,12 +61,14 @@ class Pattern:
         flags = regex.IGNORECASE if ignore_case else 0
         if full_case and ignore_case:
             flags |= regex.FULLCASE
-        if len(pattern) > LONGEST_PATTERN:
-            raise ConfigError(f"{where}: the pattern has more than {LONGEST_PATTERN:,} characters.")
-        if parts(pattern) > MOST_PARTS:
+        if len(pattern) > MAX_PATTERN_CHARS:
+            raise ConfigError(
+                f"{where}: the pattern has more than {MAX_PATTERN_CHARS:,} characters."
+            )
+        if count_pattern_parts(pattern) > MAX_PATTERN_PARTS:
             raise ConfigError(
                 f"{where}: {truncated(pattern, 60)!r} takes too much memory.",
-                f"With repetitions written out, it may have at most {MOST_PARTS:,} parts.",
+                f"With repetitions written out, it may have at most {MAX_PATTERN_PARTS:,} parts.",
             )
         try:
             with warnings.catch_warnings():
@@ -82,40 +91,41 @@ class Pattern:
 
         Raises:
             PatternTooSlow: If the search takes longer than the time limit.
-            ConfigError: If searches for this pattern have timed out `MOST_TIMEOUTS` times.
+            ConfigError: If searches for this pattern have timed out `MAX_TIMEOUTS` times.
         """
-        return self._bounded(self._compiled.search, text)
+        return self._run(self._compiled.search, text)
 
     def fullmatch(self, text: str) -> Any:
         """Return the match of the whole text, or None. Raises the same errors as `search`."""
-        return self._bounded(self._compiled.fullmatch, text)
+        return self._run(self._compiled.fullmatch, text)
 
     def findall(self, text: str) -> list[Any]:
         """Return all matches as `re.findall` does. Raises the same errors as `search`."""
-        matches: list[Any] = self._bounded(self._compiled.findall, text)
+        matches: list[Any] = self._run(self._compiled.findall, text)
         return matches
 
-    def find(self, text: str, take: Take) -> Any:
+    def find(self, text: str, take: MatchPosition) -> Any:
         """Return the first or last match, or None. Raises the same errors as `search`."""
         if take == "first":
             return self.search(text)
 
-        def last(text: str, timeout: float) -> Any:
+        def find_last(text: str, timeout: float) -> Any:
             matches = self._compiled.finditer(text, timeout=timeout)
             return next(iter(deque(matches, maxlen=1)), None)
 
-        return self._bounded(last, text)
+        return self._run(find_last, text)
 
-    def _bounded(self, look: Callable[..., Any], text: str) -> Any:
+    def _run(self, search: Callable[..., Any], text: str) -> Any:
+        """Return the result of a search within the time limit, and count timeouts."""
         try:
-            return look(text, timeout=self._timeout_s)
+            return search(text, timeout=self._timeout_s)
         except TimeoutError:
             self._timeouts += 1
         problem = (
             f"{self._where}: the pattern {truncated(self.pattern, 60)!r} takes more than "
             f"{self._timeout_s:g} s"
         )
-        if self._timeouts >= MOST_TIMEOUTS:
+        if self._timeouts >= MAX_TIMEOUTS:
             raise ConfigError(
                 f"{problem}, and did so on {self._timeouts} answers.",
                 "Write it without repetitions within repetitions, like (a+)+ or (a|a)*.",
@@ -123,18 +133,18 @@ class Pattern:
         raise PatternTooSlow(f"{problem} on this text.")
 
 
-_UNUSUAL = re.compile(r"\[:|\(\?(?:[a-zA-Z]*[xV-]|#)|\{(?!\d*,?\d*\})")
-"""Matches syntax that `_expanded` misreads: [:alpha:], (?x), comments, and fuzzy {e<=1}."""
+_UNCOUNTABLE_SYNTAX = re.compile(r"\[:|\(\?(?:[a-zA-Z]*[xV-]|#)|\{(?!\d*,?\d*\})")
+"""Matches syntax that `_count_parts` misreads: [:alpha:], (?x), comments, and fuzzy {e<=1}."""
 _TOKEN = re.compile(
-    r"(?P<repetition>\+|\{(?P<least>\d*),?\d*\})|\[\^?\]?(?:\\.|[^\]\\])*\]|\\.|.", re.DOTALL
+    r"(?P<repetition>\+|\{(?P<minimum>\d*),?\d*\})|\[\^?\]?(?:\\.|[^\]\\])*\]|\\.|.", re.DOTALL
 )
-_MEMBER = re.compile(r"\\.|.-.|.", re.DOTALL)  # of a set such as [^a-z_]
+_SET_MEMBER = re.compile(r"\\.|.-.|.", re.DOTALL)  # one of a set such as [^a-z_]
 
 
-def parts(pattern: str) -> float:
-    """Return an upper bound (possibly infinite) on the number of a compiled pattern's parts."""
-    if not _UNUSUAL.search(pattern):
-        return _expanded(pattern)
+def count_pattern_parts(pattern: str) -> float:
+    """Return an upper bound (possibly infinite) of the number of parts of a compiled pattern."""
+    if not _UNCOUNTABLE_SYNTAX.search(pattern):
+        return _count_parts(pattern)
     # Assume that all repetitions are nested.
     if re.search(r"\{[\d\s]*#", pattern):  # a comment within a number
         return math.inf
@@ -145,7 +155,7 @@ def parts(pattern: str) -> float:
     return size
 
 
-def _expanded(pattern: str) -> int:
+def _count_parts(pattern: str) -> int:
     """Count the parts of a valid pattern: "(?:ab{2}){3}" has (3 + 1) * (2 + 1 + 3)."""
     sizes = [0]  # parts so far of the pattern and of each open group
     last = 0  # parts of the last item, which a repetition repeats
@@ -154,34 +164,35 @@ def _expanded(pattern: str) -> int:
             sizes.append(0)
             continue
         if token["repetition"]:
-            last *= int(token["least"] or token[0] == "+")
+            last *= int(token["minimum"] or token[0] == "+")
         elif token[0] == ")" and len(sizes) > 1:
             last = sizes.pop()
         else:
-            last = len(_MEMBER.findall(token[0]))
+            last = len(_SET_MEMBER.findall(token[0]))
         sizes[-1] += last
     return sizes[0]
 
 
-_ESCAPED = {"s": " ", "n": "\n", "t": "\t", "b": "", "A": "", "Z": "", "z": ""}
+_LITERAL_OF_ESCAPE = {"s": " ", "n": "\n", "t": "\t", "b": "", "A": "", "Z": "", "z": ""}
 """Maps the letter of an escape to the literal text that it matches (``\\s``: one space)."""
-_PIECE = r"(?:\\([^A-Za-z0-9]|[sntbAZz])|([^\\()\[\]{}*+?.|]))([?*+]?)"
-_AROUND = re.compile(
-    rf"(?P<before>(?:{_PIECE})*)\((?:\?P<\w+>)?(?P<group>.*?)\)(?P<after>(?:{_PIECE})*)", re.DOTALL
+_LITERAL_PIECE = r"(?:\\([^A-Za-z0-9]|[sntbAZz])|([^\\()\[\]{}*+?.|]))([?*+]?)"
+_AROUND_GROUP = re.compile(
+    rf"(?P<before>(?:{_LITERAL_PIECE})*)\((?:\?P<\w+>)?(?P<group>.*?)\)(?P<after>(?:{_LITERAL_PIECE})*)",
+    re.DOTALL,
 )
 
 
-def around_group(pattern: str) -> tuple[str, str] | None:
+def literals_around_group(pattern: str) -> tuple[str, str] | None:
     r"""Return the literal text before and after the only group of a pattern, or None.
 
     Anchors and optional parts (``:?``, ``\s*``) are dropped.
 
-    >>> around_group(r"answer is:? \(([A-E])\)")
+    >>> literals_around_group(r"answer is:? \(([A-E])\)")
     ('answer is (', ')')
     """
     import regex
 
-    if not (match := _AROUND.fullmatch(pattern)):
+    if not (match := _AROUND_GROUP.fullmatch(pattern)):
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -189,12 +200,12 @@ def around_group(pattern: str) -> tuple[str, str] | None:
             regex.compile(match["group"])
         except regex.error:  # several groups, or a non-capturing one
             return None
-    return _literal(match["before"]), _literal(match["after"])
+    return _literal_text(match["before"]), _literal_text(match["after"])
 
 
-def _literal(pieces: str) -> str:
+def _literal_text(pieces: str) -> str:
     text = ""
-    for escaped, plain, quantifier in re.findall(_PIECE, pieces):
+    for escaped, plain, quantifier in re.findall(_LITERAL_PIECE, pieces):
         if quantifier not in ("?", "*") and plain not in ("^", "$"):
-            text += plain or _ESCAPED.get(escaped, escaped)
+            text += plain or _LITERAL_OF_ESCAPE.get(escaped, escaped)
     return text

@@ -6,7 +6,7 @@ cannot be divided raises `Uncountable`: no count is better than a wrong one.
 
 >>> count_words("A well-known word, don't you think?")
 6
->>> comparable("cafe\\u0301") == "café"
+>>> normalize_text("cafe\\u0301") == "café"
 True
 """
 
@@ -52,8 +52,8 @@ class Uncountable(Unparseable):
         return Score(None, None, str(self), {WARNING: str(self)})
 
 
-def comparable(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
-    """Return the text in the form in which two texts are compared.
+def normalize_text(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
+    """Return a text in a form in which it can be compared with others.
 
     Canonically equivalent characters become equal (é may be written in two ways), all line ends
     become ``\\n``, U+2029 becomes a blank line, and characters that do not show are removed. NFKC
@@ -65,10 +65,10 @@ def comparable(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
     return _LINE_ENDS.sub("\n", text).replace("\u2029", "\n\n")
 
 
-def folded(text: str) -> str:
-    """Return comparable text without differences of case: ß equals SS, and İ equals i.
+def fold_case(text: str) -> str:
+    """Return normalised text (`normalize_text`) without differences of case.
 
-    The dotless ı stays different from i.
+    ß equals SS, and İ equals i. The dotless ı stays different from i.
     """
     if text.isascii():
         return text.lower()
@@ -81,8 +81,8 @@ class TextComparison:
     """How a check compares texts. Call it to get a text's form for comparisons.
 
     Attributes:
-        ignore_case: Treat upper and lower case as equal (`folded`).
-        form: Unicode's normalisation form (`comparable`), in which all kinds of spaces within a
+        ignore_case: Treat upper and lower case as equal (`fold_case`).
+        form: Unicode's normalisation form (`normalize_text`), in which all kinds of spaces within a
             line are equal, apart from those within a number, and so are all kinds of hyphens.
             With ``none``, they are not, and the form is NFC.
         straight_quotes: Treat curly quotes and apostrophes as straight ones.
@@ -93,14 +93,14 @@ class TextComparison:
     straight_quotes: bool = False
 
     def __call__(self, text: str) -> str:
-        """Return the form of a text that equals the form of all texts it shall be equal to."""
+        """Return the form of a text, which equal texts have in common."""
         if self.form == "none":
-            text = comparable(text)
+            text = normalize_text(text)
         else:
-            text = _HYPHEN.sub("-", _SPACE.sub(" ", comparable(text, self.form)))
+            text = _HYPHEN.sub("-", _SPACE.sub(" ", normalize_text(text, self.form)))
         if self.straight_quotes:
             text = text.translate(_QUOTES)
-        return folded(text) if self.ignore_case else text
+        return fold_case(text) if self.ignore_case else text
 
 
 class ExtractedValue(str):
@@ -133,10 +133,10 @@ _CJK_PUNCTUATION = (
 _SPACELESS = re.compile(f"[{_BY_DICTIONARY}]")
 _NO_WORDS = re.compile(f"[{_NO_DICTIONARY}]")
 _NO_SENTENCES = re.compile(f"[{_THAI_AND_LAO}{_NO_DICTIONARY}]")
-_SPECIAL = re.compile(f"[{_BY_DICTIONARY}{_NO_DICTIONARY}{_CJK_PUNCTUATION}]")
-_OTHER = f"[^{_BY_DICTIONARY}{_CJK_PUNCTUATION}]"
+_SCRIPT_BOUNDARY = re.compile(f"[{_BY_DICTIONARY}{_NO_DICTIONARY}{_CJK_PUNCTUATION}]")
+_NOT_SPACELESS = f"[^{_BY_DICTIONARY}{_CJK_PUNCTUATION}]"
 _RUNS = re.compile(  # a full-width comma or period between digits belongs to the number
-    rf"[{_BY_DICTIONARY}]+|(?:{_OTHER}|(?<=\d)[\uff0c\uff0e](?=\d))+"
+    rf"[{_BY_DICTIONARY}]+|(?:{_NOT_SPACELESS}|(?<=\d)[\uff0c\uff0e](?=\d))+"
 )
 _BEYOND_LATIN = re.compile("[^\0-\u036f\u1e00-\u1eff\u2000-\u2bff]")  # a quick first test
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -147,8 +147,8 @@ _LETTERS_BEYOND_LATIN = re.compile(
 
 
 def count_words(text: str) -> int:
-    """Return the number of words. Raises the same error as `words`."""
-    return sum(any(map(str.isalnum, part)) for part in _parts(text))
+    """Return the number of words of a text. Raises the same error as `words`."""
+    return sum(any(map(str.isalnum, piece)) for piece in _split_words(text))
 
 
 def words(text: str) -> list[str]:
@@ -158,23 +158,24 @@ def words(text: str) -> list[str]:
         Uncountable: If the text has a script without spaces, and the extra ``icu`` is not
             installed or has no dictionary of the script.
     """
-    return [_bare(part) for part in _parts(text) if any(map(str.isalnum, part))]
+    pieces = _split_words(text)
+    return [_strip_punctuation(piece) for piece in pieces if any(map(str.isalnum, piece))]
 
 
-def _parts(text: str) -> Iterable[str]:
-    if text.isascii() or not (_BEYOND_LATIN.search(text) and _SPECIAL.search(text)):
+def _split_words(text: str) -> Iterable[str]:
+    if text.isascii() or not (_BEYOND_LATIN.search(text) and _SCRIPT_BOUNDARY.search(text)):
         return text.split()
-    return _divided(text)
+    return _divide(text)
 
 
-def _divided(text: str) -> Iterator[str]:
+def _divide(text: str) -> Iterator[str]:
     if _NO_WORDS.search(text):
         raise Uncountable("There are no rules for the words of this text's script.")
     for run in _RUNS.finditer(text):
         if not _SPACELESS.match(run[0]):
             yield from run[0].split()
             continue
-        ends = word_ends(text)
+        ends = icu_word_ends(text)
         if ends is None:
             raise Uncountable(NO_DICTIONARY)
         start = run.start()
@@ -184,7 +185,7 @@ def _divided(text: str) -> Iterator[str]:
                 start = offset
 
 
-def _bare(word: str) -> str:
+def _strip_punctuation(word: str) -> str:
     start = 0
     end = len(word)
     while start < end and unicodedata.category(word[start]).startswith("P"):
@@ -195,18 +196,18 @@ def _bare(word: str) -> str:
 
 
 @lru_cache(8)
-def word_ends(text: str) -> frozenset[int] | None:
+def icu_word_ends(text: str) -> frozenset[int] | None:
     """Return the offsets at which ICU ends the words and other parts of a text.
 
     The result is None if the extra ``icu`` is not installed.
     """
-    if (icu := _breakers()) is None:
+    if (icu := _icu_breakers()) is None:
         return None
     return frozenset([end for _, end in icu.WordBreaker(text, "en").segments()])
 
 
 @cache
-def _breakers() -> Any:
+def _icu_breakers() -> Any:
     try:
         return import_extra("icu4py.breakers", "icu")
     except ExtraMissing:
@@ -223,15 +224,18 @@ class MayCountWords(Checker):
 
 
 def lacks_dictionary(checker: object, text: str) -> bool:
-    """Return whether a checker counts words, and the text's need the missing extra ``icu``."""
+    """Return whether a checker counts words that need the extra ``icu``, which is missing."""
     counts_words = isinstance(checker, MayCountWords) and checker.counts_words
-    return counts_words and _SPACELESS.search(text) is not None and _breakers() is None
+    return counts_words and _SPACELESS.search(text) is not None and _icu_breakers() is None
 
 
-def occurrences(target: str, text: str, *, apart: bool = False) -> int:
-    """Return how often ``target`` occurs in ``text`` as whole words, without overlaps.
+def count_occurrences(target: str, text: str, *, apart: bool = False) -> int:
+    """Return how often a target occurs in a text as whole words, without overlaps.
 
-    ``apart`` is the same as in `is_whole_word`.
+    Args:
+        target: The text to count.
+        text: The text that may contain it.
+        apart: As in `is_whole_word`.
     """
     count = 0
     start = 0
@@ -245,10 +249,10 @@ def occurrences(target: str, text: str, *, apart: bool = False) -> int:
 
 
 def is_whole_word(target: str, text: str, offset: int, *, apart: bool = False) -> bool:
-    """Return whether ``target``, found at an offset, is not part of a longer word.
+    """Return whether a target at an offset of a text is not part of a longer word.
 
     Between scripts with and without spaces, as in 用Python写, is a boundary. Within a script
-    without spaces, boundaries are those of ICU. Without ICU, any place may be one.
+    without spaces, boundaries are those of ICU. Without ICU, any offset may be one.
 
     Args:
         target: The text that was found.
@@ -258,34 +262,40 @@ def is_whole_word(target: str, text: str, offset: int, *, apart: bool = False) -
             with a symbol: ``-5`` is then not whole in ``3-5``.
     """
     end = offset + len(target)
-    before = offset > 0 and _is_joined(text, offset, apart and not _joins(target[0]))
-    after = end < len(text) and _is_joined(text, end, apart and not _joins(target[-1]))
-    return not (before or after)
+    starts_with_symbol = apart and not _is_word_character(target[0])
+    if offset > 0 and _is_within_word(text, offset, at_symbol=starts_with_symbol):
+        return False
+    ends_with_symbol = apart and not _is_word_character(target[-1])
+    return end == len(text) or not _is_within_word(text, end, at_symbol=ends_with_symbol)
 
 
-def _is_joined(text: str, offset: int, symbol: bool) -> bool:
-    """Return whether the characters around an offset belong to one word.
+def _is_within_word(text: str, offset: int, *, at_symbol: bool) -> bool:
+    """Return whether the characters before and after an offset belong to one word.
 
-    If ``symbol``, one of them is a symbol, and it is enough that the other is part of a word.
+    Args:
+        text: The text.
+        offset: The offset, which is neither the start nor the end of the text.
+        at_symbol: Whether one of the characters is a symbol. It is then enough that the other one
+            is part of a word.
     """
     left = text[offset - 1]
     right = text[offset]
-    if symbol:
-        return _joins(left) or _joins(right)
-    if not (_joins(left) and _joins(right)):
+    if at_symbol:
+        return _is_word_character(left) or _is_word_character(right)
+    if not (_is_word_character(left) and _is_word_character(right)):
         return False
     if _is_mark(right):
         return True
-    spaceless = sum(_SPECIAL.match(character) is not None for character in (left, right))
+    spaceless = sum(_SCRIPT_BOUNDARY.match(character) is not None for character in (left, right))
     if spaceless < 2:
         return spaceless == 0
     if _NO_WORDS.match(left) or _NO_WORDS.match(right):
         return False
-    ends = word_ends(text)
+    ends = icu_word_ends(text)
     return ends is not None and offset not in ends
 
 
-def _joins(character: str) -> bool:
+def _is_word_character(character: str) -> bool:
     return character.isalnum() or character == "_" or _is_mark(character)
 
 
@@ -294,9 +304,10 @@ def _is_mark(character: str) -> bool:
 
 
 def has_other_scripts(text: str) -> bool:
-    """Return whether rules for English do not apply to the text.
+    """Return whether a text has letters to which rules for English do not apply.
 
-    This is so if it has a letter of a script without spaces, or if most letters are not Latin.
+    These are letters of a script without spaces, or other letters than Latin ones if they are the
+    majority.
     """
     if text.isascii() or not _BEYOND_LATIN.search(text):
         return False
@@ -306,10 +317,15 @@ def has_other_scripts(text: str) -> bool:
     return beyond_latin * 2 > sum(map(len, _LETTERS.findall(text)))
 
 
-def english_rules_warning(text: str, remedy: str) -> dict[str, str]:
-    """Return details for the score of a text that was divided as in English by an official check.
+def english_rules_details(text: str, remedy: str) -> dict[str, str]:
+    """Return details for the score of a text by an official check that divides it as English.
 
-    They have a warning, which ends with ``remedy``, if these rules do not apply to the text.
+    Args:
+        text: The text.
+        remedy: The end of the warning.
+
+    Returns:
+        A warning if the rules of English do not apply to the text, otherwise no details.
     """
     if not has_other_scripts(text):
         return {}
@@ -322,8 +338,8 @@ _CLOSERS = "\"'”’»›)\\]}」』）】》〉］｝"  # noqa: RUF001
 
 
 @cache
-def _ends() -> tuple[Any, Any]:
-    """Return patterns of a possible end of a sentence, and of a mark that always is one."""
+def _sentence_end_patterns() -> tuple[Any, Any]:
+    """Return patterns of a possible end of a sentence, and of a mark that always ends one."""
     import regex
 
     marks = regex.compile(
@@ -334,11 +350,14 @@ def _ends() -> tuple[Any, Any]:
 
 
 def sentences(text: str, split: Callable[[str], list[str]]) -> list[str]:
-    """Return the sentences of the text, without the space around them.
+    """Return the sentences of a text, without the space around them.
 
-    ``split`` divides text by the rules of English. Text of `has_other_scripts` is first divided
-    at Unicode's marks that end sentences (。！？؟।), at blank lines and, in scripts without
-    spaces, at line breaks.
+    Text of `has_other_scripts` is first divided at Unicode's marks that end sentences (。！？؟।),
+    at blank lines and, in scripts without spaces, at line breaks.
+
+    Args:
+        text: The text.
+        split: Divides text by the rules of English.
 
     Raises:
         Uncountable: If the text has Thai, Lao or another script without such marks.
@@ -349,14 +368,14 @@ def sentences(text: str, split: Callable[[str], list[str]]) -> list[str]:
         raise Uncountable("There are no rules for the sentences of this text's script.")
     pieces: list[str] = []
     start = 0
-    marks, always = _ends()
+    marks, certain_mark = _sentence_end_patterns()
     for match in marks.finditer(text):
         before = text[match.start() - 1 : match.start()]
         after = text[match.end() : match.end() + 1]
-        if always.search(match[1]) or _ends_sentence(match[1], before, after):
-            pieces += _joined_pieces(split(text[start : match.end()]))
+        if certain_mark.search(match[1]) or _ends_sentence(match[1], before, after):
+            pieces += _join_pieces(split(text[start : match.end()]))
             start = match.end()
-    pieces += _joined_pieces(split(text[start:]))
+    pieces += _join_pieces(split(text[start:]))
     complete: list[str] = []
     for sentence in map(str.strip, pieces):
         if any(map(str.isalnum, sentence)):
@@ -367,19 +386,20 @@ def sentences(text: str, split: Callable[[str], list[str]]) -> list[str]:
 
 
 def _ends_sentence(mark: str, before: str, after: str) -> bool:
-    near = bool(before) and (bool(_SPACELESS.match(before)) or before in _CLOSERS)
+    """Return whether a mark between two characters ends a sentence."""
+    follows_spaceless = bool(before) and (bool(_SPACELESS.match(before)) or before in _CLOSERS)
     if mark.startswith("\n"):
-        return near or mark.count("\n") > 1
+        return follows_spaceless or mark.count("\n") > 1
     if mark == ";":  # the question mark of Greek
         return "\u0370" <= before <= "\u03ff" and (not after or after.isspace())
     if "!" in mark or "?" in mark:
-        return near or bool(_SPACELESS.match(after))
+        return follows_spaceless or bool(_SPACELESS.match(after))
     if "．" in mark:  # noqa: RUF001
         return not after.isdigit()
-    return near and not (after.isascii() and after.isalnum())
+    return follows_spaceless and not (after.isascii() and after.isalnum())
 
 
-def _joined_pieces(pieces: list[str]) -> list[str]:
+def _join_pieces(pieces: list[str]) -> list[str]:
     """Return pieces of a text, joined where a letter in lower case follows a period."""
     joined: list[str] = []
     for piece in pieces:

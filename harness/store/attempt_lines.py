@@ -173,7 +173,7 @@ class AttemptLines:
         return self._counted
 
 
-def read_counted(path: Path, kind: Literal["", "judged"]) -> CountedAttempts:
+def read_counted_attempts(path: Path, kind: Literal["", "judged"]) -> CountedAttempts:
     """Return the attempts that count in a file. ``kind`` is as in `AttemptLines`."""
     lines = AttemptLines(path, kind)
     lines.read_more()

@@ -162,14 +162,14 @@ def read_calls(path: Path) -> RunCalls:
         path.with_name("manifest.json"), dict[str, Any], "Remove it and run again."
     )
     if "imported" not in manifest:
-        return _add_unrecorded(calls, unrecorded_calls(manifest))
+        return _add_unrecorded_calls(calls, unrecorded_calls(manifest))
     # Another tool made the calls of the run's model.
     n_cached = sum(judge.n_cached_calls for judge in calls.judges.values())
     model = calls.model and replace(calls.model, n_cached_calls=0)
     return replace(calls, n_cached_calls=n_cached, model=model)
 
 
-def _add_unrecorded(calls: RunCalls, unrecorded: Mapping[str, UnrecordedCalls]) -> RunCalls:
+def _add_unrecorded_calls(calls: RunCalls, unrecorded: Mapping[str, UnrecordedCalls]) -> RunCalls:
     if not unrecorded:
         return calls
 
@@ -194,7 +194,7 @@ def _sum_calls(path: Path, *, by_model: bool) -> RunCalls:
     user: CallCounter | None = None
     judges: dict[str, CallCounter] = {}
     n_crashed = 0
-    for judge, call_id, call in _read_recorded(path):
+    for judge, call_id, call in _read_recorded_calls(path):
         if not call_id:
             n_crashed += 1
             continue
@@ -223,7 +223,7 @@ def _sum_calls(path: Path, *, by_model: bool) -> RunCalls:
 def read_payments(path: Path) -> dict[bytes, float]:
     """Return the known costs in US dollars of the calls that a run paid for, by call id."""
     costs: dict[bytes, float] = {}
-    for _, call_id, call in _read_recorded(path, hexadecimal=True):
+    for _, call_id, call in _read_recorded_calls(path, hexadecimal=True):
         if not call.cached and call.cost_usd is not None:
             costs[bytes.fromhex(call_id)] = call.cost_usd
     return costs
@@ -231,20 +231,22 @@ def read_payments(path: Path) -> dict[bytes, float]:
 
 def read_paid_ids(path: Path) -> set[str]:
     """Return the ids of the calls that a run's lines record as paid for."""
-    return {call_id for _, call_id, call in _read_recorded(path) if call_id and not call.cached}
+    return {
+        call_id for _, call_id, call in _read_recorded_calls(path) if call_id and not call.cached
+    }
 
 
 def read_call_ids(path: Path) -> set[str]:
     """Return the ids of all calls that a run's lines record."""
-    return {call_id for _, call_id, _ in _read_recorded(path) if call_id}
+    return {call_id for _, call_id, _ in _read_recorded_calls(path) if call_id}
 
 
 def read_callers(path: Path) -> dict[str, str]:
     """Return the name of the judge that made each recorded call ("": no judge), by call id."""
-    return {call_id: judge for judge, call_id, _ in _read_recorded(path) if call_id}
+    return {call_id: judge for judge, call_id, _ in _read_recorded_calls(path) if call_id}
 
 
-def _read_recorded(
+def _read_recorded_calls(
     attempts: Path, *, hexadecimal: bool = False
 ) -> Iterator[tuple[str, str, RecordedCall]]:
     """Yield the judge's name (or ""), the id ("": crashed) and the call for each recorded call.

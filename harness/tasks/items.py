@@ -38,7 +38,7 @@ from harness.records import (
     encodable,
 )
 from harness.scoring.checks import JUDGE_KEY, ROW_OPTIONS, Check, field_reference, require_field
-from harness.scoring.extraction import Extraction, faults, garbled
+from harness.scoring.extraction import Extraction, misread_answer, prompt_mismatches
 
 CHOICES_FIELD = "choices"  # the field with the texts of a row's options
 _SECTION = f"task.{CHOICES_FIELD}"
@@ -206,7 +206,7 @@ def iter_parser_warnings(item: JsonlItem, parser: Extraction | None) -> Iterator
     if parser is not None:
         requests = [turn.content for turn in item.messages if turn.role != "assistant"]
         answers = [turn.content for turn in item.messages if turn.role == "assistant"]
-        yield from faults(requests, answers, parser)
+        yield from prompt_mismatches(requests, answers, parser)
 
 
 def _iter_target_warnings(row: Row, parser: Extraction | None) -> Iterator[str]:
@@ -224,7 +224,7 @@ def _iter_target_warnings(row: Row, parser: Extraction | None) -> Iterator[str]:
     fields = [field for field in ROW_OPTIONS if field in row]
     targets = row[fields[0]] if fields else []
     for target in targets if isinstance(targets, list) else [targets]:
-        read = garbled(parser, target) if isinstance(target, str) else None
+        read = misread_answer(parser, target) if isinstance(target, str) else None
         if read is not None:
             yield f"From the target {target!r:.40} the parser would read {read!r:.40}."
 

@@ -44,7 +44,7 @@ from harness.scoring.checks import (
     schema_files,
     target_fields,
 )
-from harness.scoring.extraction import extraction
+from harness.scoring.extraction import build_extraction
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.text import NO_DICTIONARY, lacks_dictionary
 from harness.tasks.items import (
@@ -105,7 +105,7 @@ class RowsTask(Conversations):
         self._chosen_form = choices
         self._judge_names = tuple(judges or ())
         self._judge: str | None = None
-        self._extraction = None if extract is None else extraction(extract, "task.extract")
+        self._extraction = None if extract is None else build_extraction(extract, "task.extract")
         self._file_names: dict[str, str] = {}  # names of checks' files in the run file, by path
 
         def locate(name: str) -> str:

@@ -124,7 +124,7 @@ class Display:
         parts.append(self._runs_table())
         content = Group(*parts)
         if self._live:
-            self._erase_wrapped()
+            self._erase_wrapped_rows()
             lines = messages.render_lines(content, pad=False)
             self._drawn_width = messages.width
             self._drawn_lengths = [Segment.get_line_length(line) for line in lines]
@@ -146,7 +146,7 @@ class Display:
             table.add_row(inert(title), *map(Text, cells[:1] if is_narrow else cells))
         return table
 
-    def _erase_wrapped(self) -> None:
+    def _erase_wrapped_rows(self) -> None:
         """Erase the rows, unknown to Rich, of lines that a narrowed terminal has wrapped."""
         width = max(1, messages.width)
         n_rows = 0

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from harness.errors import ConfigError, Unparseable
 from harness.scoring.extraction import (
     RegexExtraction,
-    answer_in,
-    extraction,
+    build_extraction,
+    matched_answer,
 )
 from harness.scoring.patterns import Pattern
 
 
 def test_the_answer_is_the_first_group_that_took_part_or_the_whole_match() -> None:
-    assert answer_in(Pattern("a(b)?|c(d)", "").search("cd")) == "d"
-    assert answer_in(Pattern("a(b)?", "").search("a")) == ""
-    assert answer_in(Pattern("ab", "").search("xab")) == "ab"
+    assert matched_answer(Pattern("a(b)?|c(d)", "").search("cd")) == "d"
+    assert matched_answer(Pattern("a(b)?", "").search("a")) == ""
+    assert matched_answer(Pattern("ab", "").search("xab")) == "ab"
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_the_answer_is_the_first_group_that_took_part_or_the_whole_match() -> No
     ],
 )
 def test_the_answer_is_read(way: dict[str, Any], text: str, answer: str) -> None:
-    found = extraction(way, "task.extract")
+    found = build_extraction(way, "task.extract")
     assert found.read(text) == answer
     written = found.write(answer)
     assert written is None or found.read(written) == answer
@@ -57,7 +57,7 @@ def test_the_answer_is_read(way: dict[str, Any], text: str, answer: str) -> None
 )
 def test_an_answer_that_is_not_there_is_unparseable(way: dict[str, Any]) -> None:
     with pytest.raises(Unparseable):
-        extraction(way, "task.extract").read("x")
+        build_extraction(way, "task.extract").read("x")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_an_answer_that_is_not_there_is_unparseable(way: dict[str, Any]) -> None
 )
 def test_a_way_that_is_none_is_refused(raw: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        extraction(raw, "task.extract")
+        build_extraction(raw, "task.extract")
 
 
 PATTERNS = [r"a(b)?", r"(b+)", r"c(a)", r"(a|c)c", r"b"]
@@ -117,7 +117,7 @@ ANNOUNCED_WORD = {"regex": r"Answer: (\w+)", "take": "last", "ignore_case": True
 )
 def test_an_announced_match_does_not_decide_if_the_reply_answers_again(reply: str) -> None:
     with pytest.raises(Unparseable):
-        extraction(ANNOUNCED_WORD, "task.extract").read(reply)
+        build_extraction(ANNOUNCED_WORD, "task.extract").read(reply)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_an_announced_match_does_not_decide_if_the_reply_answers_again(reply: st
     ],
 )
 def test_an_announced_match_that_stands_is_read(reply: str, answer: str) -> None:
-    assert extraction(ANNOUNCED_WORD, "task.extract").read(reply) == answer
+    assert build_extraction(ANNOUNCED_WORD, "task.extract").read(reply) == answer
 
 
 @pytest.mark.parametrize(
@@ -152,13 +152,13 @@ def test_an_announced_match_that_stands_is_read(reply: str, answer: str) -> None
 def test_an_announcement_in_another_form_supersedes_a_match(reply: str) -> None:
     patterns = {"regex": [r"#### (-?\d+)", r"answer is (-?\d+)"], "take": "last"}
     with pytest.raises(Unparseable):
-        extraction(patterns, "task.extract").read(reply)
+        build_extraction(patterns, "task.extract").read(reply)
 
 
 def test_a_pattern_without_an_announcement_takes_its_last_match() -> None:
-    by_pattern = extraction({"regex": r"<b>(\w+)</b>", "take": "last"}, "task.extract")
+    by_pattern = build_extraction({"regex": r"<b>(\w+)</b>", "take": "last"}, "task.extract")
     assert by_pattern.read("<b>a</b> and <b>b</b>. The answer is c.") == "b"
-    tagged = extraction({"regex": r"<answer>(\w+)</answer>", "take": "last"}, "task.extract")
+    tagged = build_extraction({"regex": r"<answer>(\w+)</answer>", "take": "last"}, "task.extract")
     assert tagged.read("<answer>a</answer> The answer is c.") == "a"
 
 
@@ -179,7 +179,7 @@ def test_a_pattern_without_an_announcement_takes_its_last_match() -> None:
 def test_a_match_of_any_pattern_is_taken_back_by_a_later_correction(
     reply: str, label: str, take: str
 ) -> None:
-    way = extraction({"regex": rf"{label}: (\w+)", "take": take}, "task.extract")
+    way = build_extraction({"regex": rf"{label}: (\w+)", "take": take}, "task.extract")
     with pytest.raises(Unparseable):
         way.read(reply.replace("X", label).replace("x:", f"{label.lower()}:"))
 
@@ -199,15 +199,15 @@ def test_a_match_of_any_pattern_is_taken_back_by_a_later_correction(
     ],
 )
 def test_a_match_of_any_pattern_stands_before_a_remark(reply: str, take: str) -> None:
-    way = extraction({"regex": r"Sentiment: (\w+)", "take": take}, "task.extract")
+    way = build_extraction({"regex": r"Sentiment: (\w+)", "take": take}, "task.extract")
     assert way.read(reply) == "positive"
 
 
 def test_a_correction_before_the_last_match_leaves_the_readings() -> None:
     reply = "Sentiment: positive\n\nWait, that's not right.\n\nSentiment: negative"
     patterns = {"regex": r"Sentiment: (\w+)"}
-    assert extraction(patterns, "task.extract").read(reply) == "positive"
-    assert extraction({**patterns, "take": "last"}, "task.extract").read(reply) == "negative"
+    assert build_extraction(patterns, "task.extract").read(reply) == "positive"
+    assert build_extraction({**patterns, "take": "last"}, "task.extract").read(reply) == "negative"
 
 
 LABEL_REMARKS = [
@@ -229,7 +229,7 @@ LABEL_REMARKS = [
 @pytest.mark.parametrize("take", ["first", "last"])
 @pytest.mark.parametrize("remark", LABEL_REMARKS)
 def test_a_remark_on_another_label_is_no_answer(remark: str, take: str) -> None:
-    parser = extraction({"regex": r"Label: (\w+)", "take": take}, "extract")
+    parser = build_extraction({"regex": r"Label: (\w+)", "take": take}, "extract")
     for text in (f"Label: spam\n{remark}", f"Label: spam. {remark}", f"{remark}\nLabel: spam"):
         assert parser.read(text) == "spam", text
 
@@ -247,7 +247,7 @@ def test_a_remark_on_another_label_is_no_answer(remark: str, take: str) -> None:
 )
 @pytest.mark.parametrize("take", ["first", "last"])
 def test_a_label_that_may_not_be_the_answer_never_replaces_one(text: str, take: str) -> None:
-    parser = extraction({"regex": r"Label: (\w+)", "take": take}, "extract")
+    parser = build_extraction({"regex": r"Label: (\w+)", "take": take}, "extract")
     try:
         answer = parser.read(text)
     except Unparseable:
@@ -260,7 +260,7 @@ def test_a_label_that_may_not_be_the_answer_never_replaces_one(text: str, take: 
     ["Label: ham\nLabel: spam", "Label: ham\nActually, Label: spam", "Label: ham. So Label: spam."],
 )
 def test_a_later_label_of_the_reply_itself_replaces_one(text: str) -> None:
-    parser = extraction({"regex": r"Label: (\w+)", "take": "last"}, "extract")
+    parser = build_extraction({"regex": r"Label: (\w+)", "take": "last"}, "extract")
     assert parser.read(text) == "spam"
 
 
@@ -275,19 +275,21 @@ def test_a_later_label_of_the_reply_itself_replaces_one(text: str) -> None:
     ],
 )
 def test_a_limit_is_no_answer_beside_one(remark: str) -> None:
-    parser = extraction({"regex": r"score: (\d+)", "take": "last", "ignore_case": True}, "extract")
+    parser = build_extraction(
+        {"regex": r"score: (\d+)", "take": "last", "ignore_case": True}, "extract"
+    )
     assert parser.read(f"Score: 4\n{remark}") == "4"
     assert parser.read(f"{remark}\nScore: 4") == "4"
     assert parser.read("Maximum score: 10") == "10"
 
 
 def test_of_limits_alone_the_first_is_read_first() -> None:
-    parser = extraction({"regex": r"score: (\d+)"}, "extract")
+    parser = build_extraction({"regex": r"score: (\d+)"}, "extract")
     assert parser.read("Minimum score: 1\nMaximum score: 10") == "1"
 
 
 def test_a_label_of_what_the_answer_is_not_leaves_no_answer() -> None:
-    parser = extraction({"regex": r"Answer: ([^.\n]+)", "take": "last"}, "extract")
+    parser = build_extraction({"regex": r"Answer: ([^.\n]+)", "take": "last"}, "extract")
     assert parser.read("Answer: A. Answer: B") == "B"
     with pytest.raises(Unparseable):
         parser.read("Answer: A. Answer: not B")
@@ -295,7 +297,7 @@ def test_a_label_of_what_the_answer_is_not_leaves_no_answer() -> None:
 
 @pytest.mark.timed
 def test_many_remarks_take_bounded_time() -> None:
-    parser = extraction({"regex": r"Label: (\w+)", "take": "last"}, "extract")
+    parser = build_extraction({"regex": r"Label: (\w+)", "take": "last"}, "extract")
     began = time.process_time()
     with pytest.raises(Unparseable):
         parser.read("If it were so, Label: ham would apply.\n" * 3_000)
@@ -321,7 +323,7 @@ SENTIMENT = {"regex": r"Sentiment: (\w+)", "take": "last"}
 )
 def test_a_label_in_a_format_a_question_or_a_denial_is_no_answer(reply: str) -> None:
     with pytest.raises(Unparseable):
-        extraction(SENTIMENT, "task.extract").read(reply)
+        build_extraction(SENTIMENT, "task.extract").read(reply)
 
 
 @pytest.mark.parametrize(
@@ -334,9 +336,9 @@ def test_a_label_in_a_format_a_question_or_a_denial_is_no_answer(reply: str) -> 
     ],
 )
 def test_a_label_of_the_replys_own_is_the_answer(reply: str) -> None:
-    assert extraction(SENTIMENT, "task.extract").read(reply) == "positive"
+    assert build_extraction(SENTIMENT, "task.extract").read(reply) == "positive"
 
 
 def test_a_scale_after_a_label_is_no_alternative() -> None:
-    read = extraction({"regex": r"Score: (\d+)", "take": "last"}, "task.extract").read
+    read = build_extraction({"regex": r"Score: (\d+)", "take": "last"}, "task.extract").read
     assert read("Score: 8/10 or better") == "8"

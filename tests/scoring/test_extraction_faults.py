@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.scoring.extraction import extraction, faults, garbled
+from harness.scoring.extraction import build_extraction, misread_answer, prompt_mismatches
 
 FOUR = r"answer is ([A-Za-z]{4})"
 
@@ -20,7 +20,7 @@ FOUR = r"answer is ([A-Za-z]{4})"
     ],
 )
 def test_a_prompt_with_the_structure_of_its_parser_has_no_fault(text: str, pattern: str) -> None:
-    assert faults([text], [], extraction({"regex": pattern}, "x")) == []
+    assert prompt_mismatches([text], [], build_extraction({"regex": pattern}, "x")) == []
 
 
 @pytest.mark.parametrize(
@@ -32,22 +32,22 @@ def test_a_prompt_with_the_structure_of_its_parser_has_no_fault(text: str, patte
     ],
 )
 def test_a_prompt_that_asks_for_something_else_is_told(text: str, fault: str) -> None:
-    (found,) = faults([text], [], extraction({"regex": FOUR}, "x"))
+    (found,) = prompt_mismatches([text], [], build_extraction({"regex": FOUR}, "x"))
     assert fault in found
 
 
 def test_examples_in_turns_are_read_by_the_parser() -> None:
-    parser = extraction({"regex": FOUR}, "x")
+    parser = build_extraction({"regex": FOUR}, "x")
     asked = "End with: The answer is <letters>"
-    assert faults([asked], ["The answer is nrdn."], parser) == []
-    found = faults([asked], ["It is nrdn."], parser)
+    assert prompt_mismatches([asked], ["The answer is nrdn."], parser) == []
+    found = prompt_mismatches([asked], ["It is nrdn."], parser)
     assert found == ["The parser reads no answer in the prompt's example 'It is nrdn.'."]
 
 
 def test_what_is_asked_for_may_be_written_in_another_case_or_in_an_example() -> None:
-    parser = extraction({"regex": FOUR}, "x")
-    assert faults(["End with: THE ANSWER IS <letters>"], [], parser) == []
-    assert faults(["What is it?"], ["The answer is nrdn."], parser) == []
+    parser = build_extraction({"regex": FOUR}, "x")
+    assert prompt_mismatches(["End with: THE ANSWER IS <letters>"], [], parser) == []
+    assert prompt_mismatches(["What is it?"], ["The answer is nrdn."], parser) == []
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ def test_what_is_asked_for_may_be_written_in_another_case_or_in_an_example() -> 
 def test_what_a_parser_reads_in_a_reply_of_its_format(
     pattern: str, answer: str, read: str | None
 ) -> None:
-    assert garbled(extraction({"regex": pattern}, "x"), answer) == read
+    assert misread_answer(build_extraction({"regex": pattern}, "x"), answer) == read

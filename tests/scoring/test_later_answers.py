@@ -6,7 +6,7 @@ import time
 import pytest
 
 from harness.errors import Unparseable
-from harness.scoring.extraction import extraction
+from harness.scoring.extraction import build_extraction
 from harness.scoring.later_answers import repeats
 
 ANOTHER = [
@@ -92,7 +92,7 @@ def test_an_answer_that_is_replaced_in_words_is_unparseable(
     way: dict[str, str], answer: str, later: str
 ) -> None:
     with pytest.raises(Unparseable):
-        extraction(way, "extract").read(f"{answer}\n\n{later}")
+        build_extraction(way, "extract").read(f"{answer}\n\n{later}")
 
 
 @pytest.mark.parametrize("later", EXPLANATIONS)
@@ -100,7 +100,7 @@ def test_an_answer_that_is_replaced_in_words_is_unparseable(
 def test_an_explanation_after_an_answer_changes_nothing(
     way: dict[str, str], answer: str, later: str
 ) -> None:
-    assert extraction(way, "extract").read(f"{answer}\n\n{later}") == "spam"
+    assert build_extraction(way, "extract").read(f"{answer}\n\n{later}") == "spam"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_an_explanation_after_an_answer_changes_nothing(
 )
 def test_words_for_an_answer_are_labels_after_a_json_object(later: str) -> None:
     with pytest.raises(Unparseable):
-        extraction({"json": "label"}, "extract").read(f'{{"label": "spam"}}\n\n{later}')
+        build_extraction({"json": "label"}, "extract").read(f'{{"label": "spam"}}\n\n{later}')
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_words_for_an_answer_are_labels_after_a_json_object(later: str) -> None:
     ],
 )
 def test_another_key_of_the_object_is_no_label_of_the_answer(reply: str) -> None:
-    assert extraction({"json": "label"}, "extract").read(reply) == "spam"
+    assert build_extraction({"json": "label"}, "extract").read(reply) == "spam"
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_another_key_of_the_object_is_no_label_of_the_answer(reply: str) -> None
     ],
 )
 def test_a_number_may_be_repeated_in_words(later: str, is_read: bool) -> None:
-    total = extraction({"json": "total"}, "extract")
+    total = build_extraction({"json": "total"}, "extract")
     reply = f'{{"total": 72}}\n\n{later}'
     if is_read:
         assert total.read(reply) == "72"
@@ -166,7 +166,7 @@ def test_a_number_may_be_repeated_in_words(later: str, is_read: bool) -> None:
     ],
 )
 def test_other_fields_after_a_labelled_answer_change_nothing(reply: str, is_read: bool) -> None:
-    pattern = extraction({"regex": r"Sentiment: (\w+)", "take": "last"}, "extract")
+    pattern = build_extraction({"regex": r"Sentiment: (\w+)", "take": "last"}, "extract")
     if is_read:
         assert pattern.read(reply) == "positive"
         return
@@ -190,7 +190,7 @@ def test_a_value_repeats_an_answer_as_a_whole(value: str, is_repetition: bool) -
 
 
 def test_a_pattern_without_a_label_has_no_other_answers_in_words() -> None:
-    tagged = extraction({"regex": r"<b>(\w+)</b>", "take": "last"}, "extract")
+    tagged = build_extraction({"regex": r"<b>(\w+)</b>", "take": "last"}, "extract")
     assert tagged.read("<b>a</b> My final label is c.") == "a"
 
 
@@ -202,10 +202,10 @@ def test_a_long_reply_is_searched_in_linear_time(unit: str) -> None:
     reply = "Label: spam\n\n" + unit * (60_000 // len(unit))
     started = time.process_time()
     with contextlib.suppress(Unparseable):
-        extraction({"regex": r"Label: (\w+)"}, "extract").read(reply)
+        build_extraction({"regex": r"Label: (\w+)"}, "extract").read(reply)
     assert time.process_time() - started < 5
 
 
 def test_a_limit_with_the_label_of_an_answer_is_no_other_answer() -> None:
-    reader = extraction({"regex": r"Score: (\d+)"}, "extract")
+    reader = build_extraction({"regex": r"Score: (\d+)"}, "extract")
     assert reader.read("Score: 4\n\nMax. score: 10") == "4"

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from harness.errors import ConfigError
 from harness.scoring.patterns import (
-    LONGEST_PATTERN,
-    MOST_TIMEOUTS,
+    MAX_PATTERN_CHARS,
+    MAX_TIMEOUTS,
     Pattern,
     PatternTooSlow,
-    around_group,
-    parts,
+    count_pattern_parts,
+    literals_around_group,
 )
 
 SLOW = "(a|a)*$"
@@ -43,7 +43,7 @@ def test_what_is_no_pattern_is_refused_with_its_place(pattern: str) -> None:
 @pytest.mark.parametrize(
     "pattern",
     [
-        *("(" * 100_000, "a" * (LONGEST_PATTERN + 1), "(" * 4_000 + ")" * 4_000, "[[a]--[b]]"),
+        *("(" * 100_000, "a" * (MAX_PATTERN_CHARS + 1), "(" * 4_000 + ")" * 4_000, "[[a]--[b]]"),
         *("[[:x:]", "(?x)" + "a+" * 2_000, "(?x)" + "a{9999999}" * 60),
     ],
 )
@@ -85,21 +85,21 @@ def test_a_short_pattern_cannot_take_all_memory() -> None:
 
 
 def test_repetitions_that_are_nested_count_as_often_as_they_are_written_out() -> None:
-    assert parts("(?:ab{2}){3}") == (3 + 1) * (2 + 1 + 3)  # ?: counts as two
-    assert parts(r"[^]a-z\]]{9}") == (9 + 1) * 6
-    assert parts("[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}") < 200
-    assert parts(r"^\p{Lu}\p{L}{1,30}(?: \p{L}+)+$") < 1_000
+    assert count_pattern_parts("(?:ab{2}){3}") == (3 + 1) * (2 + 1 + 3)  # ?: counts as two
+    assert count_pattern_parts(r"[^]a-z\]]{9}") == (9 + 1) * 6
+    assert count_pattern_parts("[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}") < 200
+    assert count_pattern_parts(r"^\p{Lu}\p{L}{1,30}(?: \p{L}+)+$") < 1_000
     assert Pattern(".{50000}", "here").search("a" * 50_000)
 
 
 def test_a_search_without_end_is_given_up_and_ends_the_run_when_it_goes_on() -> None:
     pattern = Pattern(SLOW, "task.extract", timeout_s=0.02)
-    for _ in range(MOST_TIMEOUTS - 1):
+    for _ in range(MAX_TIMEOUTS - 1):
         with pytest.raises(
             PatternTooSlow, match=r"task\.extract: the pattern .* more than 0\.02 s"
         ):
             pattern.search(TEXT)
-    with pytest.raises(ConfigError, match=f"on {MOST_TIMEOUTS} answers") as ended:
+    with pytest.raises(ConfigError, match=f"on {MAX_TIMEOUTS} answers") as ended:
         pattern.search(TEXT)
     assert "repetitions" in ended.value.remedy
 
@@ -138,15 +138,15 @@ def test_every_way_to_look_is_bounded(way: str) -> None:
     ],
 )
 def test_the_text_around_the_first_group(pattern: str, around: tuple[str, str] | None) -> None:
-    assert around_group(pattern) == around
+    assert literals_around_group(pattern) == around
 
 
 @given(st.text(alphabet="ab\\()[]{}?*+^$|.s-,:P<>=", max_size=12))
 def test_no_pattern_is_too_odd(pattern: str) -> None:
-    around_group(pattern)
+    literals_around_group(pattern)
 
 
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_escaped_text_is_told_as_it_is(before: str, after: str) -> None:
-    found = around_group(f"{re.escape(before)}(x){re.escape(after)}")
+    found = literals_around_group(f"{re.escape(before)}(x){re.escape(after)}")
     assert found == (before, after)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import ConfigError
-from harness.scoring.reasoning import MARKS, Prompt, Reasoning, closing_of
+from harness.scoring.reasoning import KNOWN_MARKS, Prompt, Reasoning, closing_mark
 
 HARMONY = "<|start|>assistant<|channel|>final<|message|>Yes."
 KNOWN = Reasoning()
@@ -272,7 +272,7 @@ def test_the_run_file_states_the_marks() -> None:
     assert mine.separate(HM) == (HM, None)
     assert Reasoning(["known", ("<plan>", "</plan>")]).separate(HM) == ("Yes.", "Hm.")
     assert Reasoning("keep").separate(HM) == (HM, None)
-    for name in {mark.name for mark in MARKS}:
+    for name in {mark.name for mark in KNOWN_MARKS}:
         assert Reasoning([name]).marks
     with pytest.raises(ConfigError, match="there is no mark 'thnk'") as error:
         Reasoning(["thnk"])
@@ -323,11 +323,11 @@ def test_the_run_file_states_the_marks() -> None:
 def test_an_answer_that_begins_with_an_unknown_mark_is_noticed(
     answer: str, mark: str | None, closing: str
 ) -> None:
-    assert KNOWN.unknown(answer) == mark
-    assert Reasoning("keep").unknown(answer) is None
+    assert KNOWN.unknown_mark(answer) == mark
+    assert Reasoning("keep").unknown_mark(answer) is None
     if mark is not None:
-        assert closing_of(mark) == closing
-        assert KNOWN.unknown(answer, Prompt([f"Write {mark.upper()} first."])) is None
+        assert closing_mark(mark) == closing
+        assert KNOWN.unknown_mark(answer, Prompt([f"Write {mark.upper()} first."])) is None
 
 
 HOSTILE: list[Any] = [
@@ -344,6 +344,6 @@ HOSTILE: list[Any] = [
 def test_hostile_replies_take_linear_time(start: str, piece: str) -> None:
     text = start + piece * (100_000 // len(piece))
     began = time.process_time()
-    KNOWN.unknown(KNOWN.separate(text).answer)
+    KNOWN.unknown_mark(KNOWN.separate(text).answer)
     KNOWN.separate(text + "```")
     assert time.process_time() - began < 1

@@ -23,20 +23,20 @@ from harness.ports import AnswersOf, OtherAnswers, Task
 from harness.records import LARGEST, Decoding, Instance, Question, Reply, Request, Score
 from harness.scoring.conclusions import CROSSES, is_quoted, is_sample, plain, statements
 from harness.scoring.judges import (
-    INTRODUCTION,
+    QUOTATION_INTRODUCTION,
     TAG,
     JudgePrompt,
     PromptJudge,
-    fenced_texts,
-    graded,
-    mean,
-    own_text,
+    find_fenced_texts,
+    mean_of_decided,
+    threshold_score,
+    without_quotations,
 )
 
 LABEL = "verdict"  # label that may precede the choice in the last line
 LONGEST_LINE = 500  # maximum characters of a last line that can name a choice
 _NOT_JUDGES = re.compile(
-    rf"{INTRODUCTION}|(?:\w['\u2019]s|s['\u2019]|\b(?:its|their|his|her|your))\s+(?:\w+\s+)?"
+    rf"{QUOTATION_INTRODUCTION}|(?:\w['\u2019]s|s['\u2019]|\b(?:its|their|his|her|your))\s+(?:\w+\s+)?"
     r"(?:answer|option|choice|response|solution|verdict|conclusion|decision)\b[^.!?]{0,40}\Z"
     r"|\b(?:answer|response|solution|choice|verdict)\s+(?:of|given|from|by|in(?!\s+(?:this|my|short|summary|conclusion)\b))\b[^.!?]{0,60}\Z"
     r"|\b(?:first|expected|reference|gold|given|target|ideal|sample|stated)\s+(?:\w+\s+)?(?:answer|response|solution|choice|verdict)\b"
@@ -68,13 +68,15 @@ class RubricItem:
     def score(self, replies: Sequence[Reply]) -> Score:
         """Return the mean value of the choices that replies name (None if they name none)."""
         chosen = [chosen_in(reply, self.choices) for reply in replies]
-        value = mean([None if name is None else self.choices[name] for name in chosen])
+        value = mean_of_decided([None if name is None else self.choices[name] for name in chosen])
         details = {"choices": chosen}
         if value is None:
             return Score(None, None, "No reply names one of the choices in its last line.", details)
         names = ", ".join(dict.fromkeys(filter(None, chosen)))
         share = all(0 <= number <= 1 for number in self.choices.values())
-        return graded(value, self.passes_from, f"{self.question} {names}", details, share=share)
+        return threshold_score(
+            value, self.passes_from, f"{self.question} {names}", details, share=share
+        )
 
 
 class Choice(PromptJudge):
@@ -128,7 +130,7 @@ class Choice(PromptJudge):
         """
         if not self.judges(instance):
             return {}
-        pairs = zip(self._criteria.items(), self.by_question(replies), strict=True)
+        pairs = zip(self._criteria.items(), self.group_by_question(replies), strict=True)
         scores = {name: item.score(item_replies) for (name, item), item_replies in pairs}
         if all(score.value is None for score in scores.values()):
             raise Unparseable("No reply names one of the choices in its last line.")
@@ -153,7 +155,7 @@ def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
     The line is the choice, announces it ("The answer is yes."), or ends in a sentence that is the
     choice. If it names two, there is none. Lines that the reply quotes do not count.
     """
-    text = own_text(reply.text).strip(" \t\r\n\u2026")
+    text = without_quotations(reply.text).strip(" \t\r\n\u2026")
     lines = text.splitlines()
     if reply.is_truncated or not lines or len(lines[-1]) > LONGEST_LINE:
         return None
@@ -274,7 +276,7 @@ class Pairwise(PromptJudge):
             raise Unparseable(f"There is no answer of {self._against!r} to compare with.")
         if not replies and text == baseline:
             return {"preferred": self._preferred(0.5, {"same": True})}  # there were no questions
-        orders = self.by_question(replies)
+        orders = self.group_by_question(replies)
         if len(orders) != 2:
             raise Unparseable("The answer that this one was compared with has changed since.")
         first, second = (
@@ -284,8 +286,8 @@ class Pairwise(PromptJudge):
         pairs = [pair for pair in zip(first, second, strict=True) if None not in pair]
         preferred = [in_first if in_first == in_second else 0.5 for in_first, in_second in pairs]
         consistent = [float(in_first == in_second) for in_first, in_second in pairs]
-        value = mean(preferred)
-        agreed = mean(consistent)
+        value = mean_of_decided(preferred)
+        agreed = mean_of_decided(consistent)
         if value is None:
             raise Unparseable("No pair of replies ends in a preference: A, B or tie.")
         details = {"first": first, "second": second}
@@ -296,7 +298,7 @@ class Pairwise(PromptJudge):
 
     def _preferred(self, value: float, details: Mapping[str, Any]) -> Score:
         reason = f"Another answer is better: {self._question}"
-        return graded(value, self._passes_from, reason, details, share=True)
+        return threshold_score(value, self._passes_from, reason, details, share=True)
 
     @override
     def warnings(self, instances: Iterable[Instance[Any]]) -> str:
@@ -309,7 +311,7 @@ class Pairwise(PromptJudge):
     @override
     def simulated(self, request: Request) -> str:
         """Return a verdict for the longer answer, or a tie if their lengths are equal."""
-        lengths = [len(answer) for answer in fenced_texts(request.messages[-1].content)[:2]]
+        lengths = [len(answer) for answer in find_fenced_texts(request.messages[-1].content)[:2]]
         better = "tie" if len(set(lengths)) < 2 else "AB"[lengths.index(max(lengths))]
         return f"{LABEL.title()}: {better}"
 

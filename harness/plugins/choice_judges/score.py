@@ -31,7 +31,13 @@ from harness.scoring.conclusions import (
     statements,
     text_before,
 )
-from harness.scoring.judges import JudgePrompt, PromptJudge, graded, mean, own_text
+from harness.scoring.judges import (
+    JudgePrompt,
+    PromptJudge,
+    mean_of_decided,
+    threshold_score,
+    without_quotations,
+)
 from harness.scoring.patterns import Pattern, PatternTooSlow
 
 COHERENCY = r"coherency score is:?\s{0,3}[*_\"']{0,3}(\d+)(?!\d|[.,]\d|\s?[-\u2013]\s?\d)"
@@ -206,7 +212,7 @@ class NumberJudge(PromptJudge):
         """
         if reply.is_truncated:
             return None
-        own_words = own_text(reply.text)
+        own_words = without_quotations(reply.text)
         unmarked = plain(own_words)
         texts = (_BRACKETED.sub(r"\1\2", unmarked), unmarked, own_words)
         for text in texts:  # a pattern may contain brackets and markup
@@ -309,11 +315,11 @@ class NumberJudge(PromptJudge):
         if not self.judges(instance):
             return {}
         readings = [self.read(reply) for reply in replies]
-        value = mean(readings)
+        value = mean_of_decided(readings)
         if value is None:
             raise Unparseable("No reply concludes with a number within the bounds.")
         reason = f"The score is {value:g}, below {self._passes_from or 0:g}."
-        return {"score": graded(value, self._passes_from, reason, {"readings": readings})}
+        return {"score": threshold_score(value, self._passes_from, reason, {"readings": readings})}
 
     @override
     def simulated(self, request: Request) -> str:

@@ -22,7 +22,12 @@ from harness.config.sections import PanelSection
 from harness.engine.judges import JudgeScores
 from harness.errors import Unparseable
 from harness.records import SPLIT, Score
-from harness.scoring.judges import SATISFIED, criteria_scores, graded, mean
+from harness.scoring.judges import (
+    MIN_YES_PROBABILITY,
+    criteria_scores,
+    mean_of_decided,
+    threshold_score,
+)
 
 _NO_VERDICT = "The panel's judges tie, or too few of them decide"
 SHARED = ("constraint", "kind", "groups", "rule")  # of a criterion, the same for all judges
@@ -84,7 +89,7 @@ class Panel:
     @property
     def _mark(self) -> float:
         """The lowest mean probability at which a criterion is satisfied."""
-        return SATISFIED if self.passes_from is None else self.passes_from
+        return MIN_YES_PROBABILITY if self.passes_from is None else self.passes_from
 
     def _on_criteria(
         self, criteria: Sequence[Mapping[str, Mapping[str, Any]]], quorum: int
@@ -112,7 +117,7 @@ class Panel:
         value = _mean(values, quorum)
         mark = self.passes_from if has_mark else None
         reason = f"The panel's mean is {value or 0:g}, below {mark or 0:g}."
-        combined = graded(value, mark, reason, _details(votes), share=share)
+        combined = threshold_score(value, mark, reason, _details(votes), share=share)
         return _marked(combined, _is_split(value, mark, values))
 
     def _criterion(self, judged: Mapping[str, Mapping[str, Any]], quorum: int) -> dict[str, Any]:
@@ -156,7 +161,7 @@ def _majority(votes: Sequence[bool | None], quorum: int) -> bool | None:
 
 
 def _mean(numbers: Sequence[float | None], quorum: int) -> float | None:
-    return mean(numbers) if len(numbers) - numbers.count(None) >= quorum else None
+    return mean_of_decided(numbers) if len(numbers) - numbers.count(None) >= quorum else None
 
 
 def _is_split(value: float | None, mark: float | None, numbers: Sequence[float | None]) -> bool:

@@ -17,9 +17,9 @@ from harness.plugins.short_answers.json_objects import final_object
 from harness.plugins.short_answers.numbers import only_number
 from harness.records import encodable
 from harness.scoring.conclusions import first_turn, has_other_answer, without_struck_out
-from harness.scoring.extraction import ExtractionKind, checked_take
+from harness.scoring.extraction import ExtractionKind, parse_take
 from harness.scoring.later_answers import repeats, states_another
-from harness.scoring.patterns import Take
+from harness.scoring.patterns import MatchPosition
 from harness.scoring.reasoning import without_reasoning
 from harness.scoring.text import ExtractedValue
 
@@ -42,7 +42,7 @@ _WORD = re.compile(r"[^\W\d_]")
 class NumberExtraction:
     """An extraction of a reply's first or last number, without separators and currency."""
 
-    take: Take
+    take: MatchPosition
     expects: ClassVar[tuple[str, ...]] = ()
 
     def read(self, text: str) -> ExtractedNumber:
@@ -76,10 +76,10 @@ class JsonExtraction:
     An earlier object never stands in for a last one that is broken or lacks the key.
     """
 
-    def __init__(self, key: str, take: Take = "last") -> None:
+    def __init__(self, key: str, take: MatchPosition = "last") -> None:
         self._key = key
         self._path = key.split(".")
-        self._take: Take = take
+        self._take: MatchPosition = take
         self.expects: tuple[str, ...] = (self._path[-1],)
         name = re.escape(self._path[-1])
         self._stated = re.compile(  # outside the object: result: 20, <result>20</result>
@@ -139,14 +139,14 @@ class JsonExtraction:
 
 
 def _number(raw: Mapping[str, Any], where: str) -> NumberExtraction:
-    return NumberExtraction(checked_take(raw["number"], f"{where}.number"))
+    return NumberExtraction(parse_take(raw["number"], f"{where}.number"))
 
 
 def _json(raw: Mapping[str, Any], where: str) -> JsonExtraction:
     key = raw["json"]
     if not (isinstance(key, str) and all(key.split("."))):
         raise ConfigError(f"{where}.json must be the name of a key.", "Write {json: answer}.")
-    return JsonExtraction(key, checked_take(raw.get("take", "last"), f"{where}.take"))
+    return JsonExtraction(key, parse_take(raw.get("take", "last"), f"{where}.take"))
 
 
 NUMBER = ExtractionKind((), _number)

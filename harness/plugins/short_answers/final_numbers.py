@@ -43,7 +43,7 @@ from harness.scoring.conclusions import (
     without_remarks,
     without_struck_out,
 )
-from harness.scoring.patterns import Take
+from harness.scoring.patterns import MatchPosition
 
 LONGEST_WORD = 5  # characters of a short statement in a script without spaces
 MOST_PROOFS = 20  # remarks before a proof that is compared with the result
@@ -54,7 +54,7 @@ _BLANK_LINES = re.compile(r"\n(?:[ \t]*+\n){2,}+")  # which would make searches 
 _WORD = re.compile(r"[^\W\d_]{2}")
 
 
-def read_number(text: str, take: Take) -> Decimal:
+def read_number(text: str, take: MatchPosition) -> Decimal:
     """Return the first or last number in the text. See docs/jsonl.md for the notations.
 
     Raises:

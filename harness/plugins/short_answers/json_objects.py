@@ -20,7 +20,7 @@ from harness.scoring.conclusions import (
     is_sample,
     undecided,
 )
-from harness.scoring.patterns import Take
+from harness.scoring.patterns import MatchPosition
 
 MOST_BROKEN_OBJECTS = 1_000
 MOST_DIGITS = 4_000  # maximum length of an integer in JSON, in digits
@@ -64,12 +64,12 @@ _BLANK = re.compile(r"\s*(?:\.{2,}|…|_+|<[^<>]*>|\[[^\[\]]*\])\s*")
 _JSON_FENCE = re.compile(r"```[ \t]*json", re.I)
 
 
-def json_object(text: str, take: Take = "last") -> dict[str, Any]:
+def json_object(text: str, take: MatchPosition = "last") -> dict[str, Any]:
     """Return the value of the `final_object`."""
     return final_object(text, take).value
 
 
-def final_object(text: str, take: Take = "last") -> JsonObject:
+def final_object(text: str, take: MatchPosition = "last") -> JsonObject:
     """Return the last (or first) JSON object in a reply.
 
     Raises:

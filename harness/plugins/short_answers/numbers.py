@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from harness.errors import Unparseable
 from harness.scoring.conclusions import CROSSES, without_struck_out
-from harness.scoring.patterns import Take
+from harness.scoring.patterns import MatchPosition
 from harness.wording import truncated
 
 MOST_DIGITS = 200  # maximum number of characters in a number; longer numbers are unreadable
@@ -60,7 +60,7 @@ def only_number(text: str) -> Decimal | None:
     return first_two[0].value if len(first_two) == 1 else None
 
 
-def first_or_last(text: str, take: Take) -> Decimal:
+def first_or_last(text: str, take: MatchPosition) -> Decimal:
     """Return the first or last number in a text, without regard to what the text says of it.
 
     Raises:

@@ -11,7 +11,7 @@ from harness.plugins.short_answers.final_numbers import read_number
 from harness.plugins.short_answers.numbers import MOST_DIGITS, only_number
 from harness.ports import Checker
 from harness.records import Instance, Score
-from harness.scoring.patterns import Take
+from harness.scoring.patterns import MatchPosition
 from harness.scoring.reasoning import without_reasoning
 
 SEPARATORS = ("|", ";", "/")  # of alternatives in data sets
@@ -48,7 +48,7 @@ class NumericMatchChecker(Checker):
             raise ConfigError(problem)
         self._tolerance = Decimal(repr(tolerance))
         self._relative = Decimal(repr(relative))
-        self._take: Take = take
+        self._take: MatchPosition = take
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Return a score of True or False.

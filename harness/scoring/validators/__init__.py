@@ -169,12 +169,12 @@ class BlockExtraction:
     def __init__(self, name: str) -> None:
         self.name = name
         self._kind, colon, tag = name.partition(":")
-        self._tags = tuple(form.format(tag) for form in _ENCLOSED.get(self._kind, ()))
+        self._tags = tuple(form.format(tag) for form in _ENCLOSING_TAGS.get(self._kind, ()))
         if self._tags and not _TAG_NAME.fullmatch(tag):
             problem = f"The extraction {name!r} needs the name of its tag."
             raise ConfigError(problem, f"Write {self._kind}:answer.")
-        if not self._tags and (self._kind not in _BLOCKS or colon):
-            names = [*_BLOCKS, *(f"{kind}:NAME" for kind in _ENCLOSED)]
+        if not self._tags and (self._kind not in _BLOCK_READERS or colon):
+            names = [*_BLOCK_READERS, *(f"{kind}:NAME" for kind in _ENCLOSING_TAGS)]
             raise ConfigError(f"There is no extraction {name!r}.", nearest(name, names))
 
     def read(self, text: str) -> str:
@@ -184,12 +184,12 @@ class BlockExtraction:
             NoAnswerBlock: If the reply has no such block.
         """
         if not self._tags:
-            return _BLOCKS[self._kind](text)
-        start, end = self._tags
-        _, opening, rest = text.partition(start)
-        if not opening:
-            raise NoAnswerBlock(f"there is no {start}")
-        return rest.partition(end)[0]
+            return _BLOCK_READERS[self._kind](text)
+        opening, closing = self._tags
+        _, separator, remainder = text.partition(opening)
+        if not separator:
+            raise NoAnswerBlock(f"there is no {opening}")
+        return remainder.partition(closing)[0]
 
     def write(self, answer: str) -> str:
         """Return a reply from which `read` extracts this answer, for a prompt's worked examples."""
@@ -199,7 +199,7 @@ class BlockExtraction:
         return f"{opening}{answer}" + ("\n```" if "fence" in self._kind else "")
 
 
-_BLOCK = re.compile(r"(`{3,}+)(.*?)(?:(?<!`)\1`*+|\Z)", re.DOTALL)
+_FENCED_BLOCK = re.compile(r"(`{3,}+)(.*?)(?:(?<!`)\1`*+|\Z)", re.DOTALL)
 """Matches a fenced block, possibly unclosed at the end of the text, in linear time."""
 _FENCE = re.compile("`{3,}")
 _LANGUAGE = re.compile(r"([A-Za-z][\w+.#-]*)?[ \t]*(?:\r?\n|\Z)")
@@ -207,35 +207,37 @@ _FORMAT = re.compile(r"\A(?:json[5c]?|ya?ml|xml)(?=[\s{\[<\"]|\Z)[ \t]*\r?\n?", 
 _TAG_NAME = re.compile(r"[^\s<>\[\]/]+")
 
 
-def _inside(block: str) -> str:
+def _block_content(block: str) -> str:
     """Return a block's text without the language or format named after the opening fence."""
     if _FORMAT.fullmatch(block.strip()):  # only the name of a format, as in ```yaml
         return ""
     opening = _LANGUAGE.match(block)
     if opening and (not opening[1] or block[opening.end() :].strip()):
         return block[opening.end() :]
-    rest = _FORMAT.sub("", block)  # ```json {"a": 1}```
-    return rest if rest.strip() else block
+    content = _FORMAT.sub("", block)  # ```json {"a": 1}```
+    return content if content.strip() else block
 
 
-def _first_fence(text: str) -> str:
-    if not (block := _BLOCK.search(text)):
+def _read_first_fence(text: str) -> str:
+    if not (block := _FENCED_BLOCK.search(text)):
         raise NoAnswerBlock("there is no fence (```)")
-    return _inside(block[2])
+    return _block_content(block[2])
 
 
-def _last_fence(text: str) -> str:
+def _read_last_fence(text: str) -> str:
     # An opening fence at the very end of a reply starts no block.
-    if not (blocks := [block for _, block in _BLOCK.findall(text) if block.strip()]):
+    if not (blocks := [block for _, block in _FENCED_BLOCK.findall(text) if block.strip()]):
         raise NoAnswerBlock("no fence (```) contains text")
-    return _inside(blocks[-1])
+    return _block_content(blocks[-1])
 
 
-def _open_fence(text: str) -> str:
+def _read_open_fence(text: str) -> str:
     before, _, _ = text.partition("```")
-    introduced = before.rstrip().endswith(":") and len(_FENCE.findall(text)) % 2 == 0
-    if before != text and (introduced or not before.strip()):  # the model has opened a fence again
-        answer = _first_fence(text)
+    is_introduced = before.rstrip().endswith(":") and len(_FENCE.findall(text)) % 2 == 0
+    if before != text and (
+        is_introduced or not before.strip()
+    ):  # the model has opened a fence again
+        answer = _read_first_fence(text)
     else:
         answer = _FORMAT.sub("", before)
     if not answer.strip():
@@ -243,7 +245,7 @@ def _open_fence(text: str) -> str:
     return answer
 
 
-def _first_json(text: str) -> str:
+def _read_first_json(text: str) -> str:
     stripped = text.strip()
     if _json_end(stripped, 0) == len(stripped):
         return stripped
@@ -266,11 +268,11 @@ def _json_end(text: str, start: int) -> int:
         return len(text)
 
 
-_BLOCKS: dict[str, Callable[[str], str]] = {
+_BLOCK_READERS: dict[str, Callable[[str], str]] = {
     "whole": lambda text: text,
-    "fence": _first_fence,
-    "last_fence": _last_fence,
-    "open_fence": _open_fence,
-    "json": _first_json,
+    "fence": _read_first_fence,
+    "last_fence": _read_last_fence,
+    "open_fence": _read_open_fence,
+    "json": _read_first_json,
 }
-_ENCLOSED = {"tags": ("<{}>", "</{}>"), "brackets": ("[{}]", "[/{}]")}
+_ENCLOSING_TAGS = {"tags": ("<{}>", "</{}>"), "brackets": ("[{}]", "[/{}]")}

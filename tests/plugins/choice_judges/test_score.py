@@ -6,7 +6,7 @@ from harness.errors import ConfigError, Unparseable
 from harness.plugin_loader import kind
 from harness.plugins.choice_judges.score import NumberJudge
 from harness.records import Decoding, Instance, Reply
-from harness.scoring.judges import mean
+from harness.scoring.judges import mean_of_decided
 from tests.conftest import Sums
 
 PASSAGE = Instance("a", 1, {"structure": "pass01"})
@@ -349,9 +349,9 @@ def test_bounds_are_in_order() -> None:
 
 
 def test_the_mean_is_of_what_is_there() -> None:
-    assert mean([1.0, None, 2.0]) == 1.5
-    assert mean([True, False, None, True]) == pytest.approx(2 / 3)
-    assert mean([None]) is None
+    assert mean_of_decided([1.0, None, 2.0]) == 1.5
+    assert mean_of_decided([True, False, None, True]) == pytest.approx(2 / 3)
+    assert mean_of_decided([None]) is None
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from harness.errors import ConfigError, Unparseable
 from harness.records import Instance
 from harness.scoring.checkers import ExactMatchChecker
-from harness.scoring.extraction import extraction, faults
+from harness.scoring.extraction import build_extraction, prompt_mismatches
 from tests.scoring.test_checks import verdicts
 from tests.tasks.test_task import CHECKED, ROW, Made, made
 
@@ -32,7 +32,7 @@ __all__ = ["made"]
     ],
 )
 def test_the_answer_is_read(way: dict[str, Any], text: str, answer: str) -> None:
-    found = extraction(way, "task.extract")
+    found = build_extraction(way, "task.extract")
     assert found.read(text) == answer
     written = found.write(answer)
     assert written is None or found.read(written) == answer
@@ -41,7 +41,7 @@ def test_the_answer_is_read(way: dict[str, Any], text: str, answer: str) -> None
 @pytest.mark.parametrize("way", [{"number": "last"}, {"json": "a"}])
 def test_an_answer_that_is_not_there_is_unparseable(way: dict[str, Any]) -> None:
     with pytest.raises(Unparseable):
-        extraction(way, "task.extract").read("x")
+        build_extraction(way, "task.extract").read("x")
 
 
 @pytest.mark.parametrize(
@@ -57,31 +57,31 @@ def test_an_answer_that_is_not_there_is_unparseable(way: dict[str, Any]) -> None
 )
 def test_a_way_that_is_none_is_refused(raw: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        extraction(raw, "task.extract")
+        build_extraction(raw, "task.extract")
 
 
 @pytest.mark.parametrize("key", ["a", "b.c"])
 def test_null_is_no_answer(key: str) -> None:
     with pytest.raises(Unparseable, match="null"):
-        extraction({"json": key}, "task.extract").read('{"a": null, "b": {"c": null}}')
+        build_extraction({"json": key}, "task.extract").read('{"a": null, "b": {"c": null}}')
 
 
 def test_no_json_is_read_from_reasoning_that_the_prompt_asks_for() -> None:
     with pytest.raises(Unparseable):
-        extraction({"json": "a"}, "task.extract").read('<think>{"a": 1}</think>none')
+        build_extraction({"json": "a"}, "task.extract").read('<think>{"a": 1}</think>none')
 
 
 def test_a_number_without_a_certain_value_is_unparseable() -> None:
     with pytest.raises(Unparseable, match=r"last number of the answer \(7-8\)"):
-        extraction({"number": "last"}, "task.extract").read("5, or 7-8.")
-    assert extraction({"number": "last"}, "task.extract").write("7-8") is None
+        build_extraction({"number": "last"}, "task.extract").read("5, or 7-8.")
+    assert build_extraction({"number": "last"}, "task.extract").write("7-8") is None
 
 
 def test_what_a_json_value_lacks_is_said() -> None:
     with pytest.raises(Unparseable, match=r"has no 'a\.b'"):
-        extraction({"json": "a.b"}, "task.extract").read('{"a": 1}')
+        build_extraction({"json": "a.b"}, "task.extract").read('{"a": 1}')
     with pytest.raises(Unparseable, match="has no 'a'"):
-        extraction({"json": "a"}, "task.extract").read('{"a": 1} Correction: {"b": 2}')
+        build_extraction({"json": "a"}, "task.extract").read('{"a": 1} Correction: {"b": 2}')
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_what_a_json_value_lacks_is_said() -> None:
     ],
 )
 def test_another_answer_after_the_last_json_object_makes_a_reply_unparseable(rest: str) -> None:
-    way = extraction({"json": "result"}, "task.extract")
+    way = build_extraction({"json": "result"}, "task.extract")
     with pytest.raises(Unparseable, match=r"after its last JSON object|takes it back"):
         way.read(f'{{"result": "10"}}\n\n{rest}')
 
@@ -131,9 +131,9 @@ That was a slip. | That's not right. It must be something else.
     ],
 )
 def test_every_extraction_reads_corrections(way: dict[str, Any], answer: str, rest: str) -> None:
-    assert extraction(way, "task.extract").read(answer) == "12"
+    assert build_extraction(way, "task.extract").read(answer) == "12"
     with pytest.raises(Unparseable):
-        extraction(way, "task.extract").read(answer + rest)
+        build_extraction(way, "task.extract").read(answer + rest)
 
 
 @pytest.mark.parametrize(
@@ -147,14 +147,14 @@ def test_every_extraction_reads_corrections(way: dict[str, Any], answer: str, re
     ],
 )
 def test_remarks_after_a_json_object_leave_its_answer(rest: str) -> None:
-    way = extraction({"json": "result"}, "task.extract")
+    way = build_extraction({"json": "result"}, "task.extract")
     assert way.read(f'{{"result": "10"}}\n\n{rest}') == "10"
 
 
 def test_a_json_key_is_looked_for_and_nothing_more() -> None:
-    parser = extraction({"json": "result"}, "x")
-    assert faults(['Answer with {"result": <number>}'], [], parser) == []
-    assert len(faults(["Answer in JSON."], [], parser)) == 1
+    parser = build_extraction({"json": "result"}, "x")
+    assert prompt_mismatches(['Answer with {"result": <number>}'], [], parser) == []
+    assert len(prompt_mismatches(["Answer in JSON."], [], parser)) == 1
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_every_extraction_reads_the_same_corrections(
 ) -> None:
     text = announcement + correction.format(first=first, second=second)
     try:
-        assert extraction(way, "task.extract").read(text) == "9"
+        assert build_extraction(way, "task.extract").read(text) == "9"
     except Unparseable:
         assert "{first}" in correction
 
@@ -237,19 +237,19 @@ def test_every_extraction_reads_the_same_corrections(
 )
 def test_what_corrects_nothing_leaves_the_answer(text: str) -> None:
     way = {"regex": r"answer is (\d+)", "take": "last"}
-    assert extraction(way, "task.extract").read(text) == "12"
+    assert build_extraction(way, "task.extract").read(text) == "12"
 
 
 def test_a_long_answer_may_have_words_of_corrections() -> None:
     way = {"regex": r"answer is (.+)", "take": "last"}
     answer = "a greenhouse, which is defined not by its walls, but rather by the flow of its air"
-    assert extraction(way, "task.extract").read(f"The answer is {answer}") == answer
+    assert build_extraction(way, "task.extract").read(f"The answer is {answer}") == answer
 
 
 def test_text_inside_a_json_string_is_not_struck_out() -> None:
     way = {"json": "a"}
-    assert extraction(way, "task.extract").read('{"a": "~~x~~ y"}') == "~~x~~ y"
-    assert extraction(way, "task.extract").read('~~{"a": "x"}~~ {"a": "y"}') == "y"
+    assert build_extraction(way, "task.extract").read('{"a": "~~x~~ y"}') == "~~x~~ y"
+    assert build_extraction(way, "task.extract").read('~~{"a": "x"}~~ {"a": "y"}') == "y"
 
 
 @pytest.mark.parametrize(
@@ -277,6 +277,6 @@ def test_text_inside_a_json_string_is_not_struck_out() -> None:
 def test_an_extracted_number_equals_the_same_number_in_another_notation(
     way: dict[str, Any], text: str, target: Any, passed: bool
 ) -> None:
-    answer = extraction(way, "task.extract").read(text)
+    answer = build_extraction(way, "task.extract").read(text)
     instance: Instance[Any] = Instance("1", None)
     assert ExactMatchChecker(target).check(answer, instance).passed is passed

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.errors import Unparseable
 from harness.plugins.short_answers.json_objects import json_object
-from harness.scoring.patterns import Take
+from harness.scoring.patterns import MatchPosition
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_the_last_or_the_first_object_decides_or_nothing_does(
         assert answer_in(text, take) == expected  # type: ignore[arg-type]
 
 
-def answer_in(text: str, take: Take) -> str | None:
+def answer_in(text: str, take: MatchPosition) -> str | None:
     try:
         value = json_object(text, take)["answer"]
     except (Unparseable, KeyError):

@@ -12,7 +12,7 @@ from harness.plugins.short_answers.final_numbers import read_number
 from harness.plugins.short_answers.numbers import numerals, only_number
 from harness.plugins.short_answers.numeric_match import NumericMatchChecker
 from harness.records import Instance
-from harness.scoring.extraction import extraction
+from harness.scoring.extraction import build_extraction
 
 UNREADABLE = "?"
 """Stands for a number without a certain value in the tables below."""
@@ -866,7 +866,7 @@ def test_a_whole_number_is_read_back_however_it_is_written(number: int) -> None:
 
 @pytest.mark.parametrize("value", ["[70, 72]", "[72]", '{"a": 72}', '"70 or 72"', "true"])
 def test_a_json_value_that_is_no_number_is_unparseable(value: str) -> None:
-    answer = extraction({"json": "answer"}, "task.extract").read(f'{{"answer": {value}}}')
+    answer = build_extraction({"json": "answer"}, "task.extract").read(f'{{"answer": {value}}}')
     with pytest.raises(Unparseable):
         NumericMatchChecker(72).check(answer, Instance("1", [], {}))
 
@@ -876,12 +876,12 @@ def test_no_number_is_read_from_reasoning_that_the_prompt_asks_for(text: str) ->
     with pytest.raises(Unparseable):
         NumericMatchChecker(72).check(text, Instance("1", [], {}))
     with pytest.raises(Unparseable):
-        extraction({"number": "last"}, "task.extract").read(text)
+        build_extraction({"number": "last"}, "task.extract").read(text)
 
 
 @pytest.mark.parametrize("value", ["72", "72.0", '"72 apples"'])
 def test_a_json_value_that_is_a_number_is_read(value: str) -> None:
-    answer = extraction({"json": "answer"}, "task.extract").read(f'{{"answer": {value}}}')
+    answer = build_extraction({"json": "answer"}, "task.extract").read(f'{{"answer": {value}}}')
     assert NumericMatchChecker(72).check(answer, Instance("1", [], {})).passed
 
 

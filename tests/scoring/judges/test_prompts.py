@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness.errors import ConfigError
 from harness.records import Decoding, Instance, Message, Question, Reply, Score
-from harness.scoring.judges import TAG, JudgePrompt, PromptJudge, fenced, fenced_texts
+from harness.scoring.judges import TAG, JudgePrompt, PromptJudge, fenced, find_fenced_texts
 from tests.conftest import Sums
 from tests.scoring.judges.judged import Poems
 
@@ -120,7 +120,7 @@ PIECES = st.lists(
 def test_a_text_cannot_leave_its_tags(text: str) -> None:
     inside = fenced(text).removeprefix(f"<{TAG}>\n").removesuffix(f"\n</{TAG}>")
     assert not re.search(rf"<\s*/?\s*{TAG}", inside, re.IGNORECASE)
-    assert fenced_texts(f"Read this.\n\n{fenced(text)}\n\nAnswer.") == [inside]
+    assert find_fenced_texts(f"Read this.\n\n{fenced(text)}\n\nAnswer.") == [inside]
 
 
 @pytest.mark.parametrize(

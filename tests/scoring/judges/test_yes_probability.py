@@ -5,7 +5,7 @@ from math import inf, log
 import pytest
 
 from harness.records import Logprobs, TokenLogprob
-from harness.scoring.judges import vote, yes_probability
+from harness.scoring.judges import parse_vote, yes_probability
 
 
 def position(**probabilities: float) -> tuple[TokenLogprob, ...]:
@@ -116,12 +116,12 @@ def test_a_long_token_is_read_in_no_time() -> None:
 
 @pytest.mark.parametrize("text", ["yes", "Yes.", "YES", "\nyes\n", "**Yes**", '"yes"', "Ġyes"])
 def test_a_yes(text: str) -> None:
-    assert vote(text) is True
+    assert parse_vote(text) is True
 
 
 @pytest.mark.parametrize("text", ["no", "No.", " NO!", "_no_", "No ❌", "❌ No"])
 def test_a_no(text: str) -> None:
-    assert vote(text) is False
+    assert parse_vote(text) is False
 
 
 @pytest.mark.parametrize(
@@ -132,4 +132,4 @@ def test_a_no(text: str) -> None:
     ],
 )
 def test_anything_else_is_no_vote(text: str) -> None:
-    assert vote(text) is None
+    assert parse_vote(text) is None

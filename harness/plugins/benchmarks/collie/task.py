@@ -43,7 +43,7 @@ from harness.plugins.benchmarks.collie.constraints.grammar import (
 from harness.plugins.benchmarks.collie.constraints.render import feedback, instruction, score
 from harness.ports import DataTable, Task, read_paper
 from harness.records import Instance, JsonObject, Message, Score
-from harness.scoring.text import MayCountWords, Uncountable, comparable, english_rules_warning
+from harness.scoring.text import MayCountWords, Uncountable, english_rules_details, normalize_text
 
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
 V1 = "collie/instances.jsonl"
@@ -152,7 +152,7 @@ class CollieTask(Task[CollieItem]):
         constraints = score(self._verdict(instance, text))
         if instance.data.specification.units() & {"word", "sentence"}:
             hint = "; the check constraint counts by Unicode's rules"
-            details = {**constraints.details, **english_rules_warning(text, hint)}
+            details = {**constraints.details, **english_rules_details(text, hint)}
             constraints = replace(constraints, details=details)
         return {"constraints": constraints, **self._word(instance, text)}
 
@@ -299,14 +299,14 @@ class ConstraintChecker(MayCountWords):
         """
         try:
             units = splitter(kind=UnicodeSplitter)
-            return score(check(self.specification, comparable(text), units))
+            return score(check(self.specification, normalize_text(text), units))
         except Uncountable as error:
             return error.score()
 
 
 def _composed(raw: Any) -> Any:
     if isinstance(raw, str):
-        return comparable(raw)
+        return normalize_text(raw)
     if isinstance(raw, dict):
         return {key: _composed(value) for key, value in raw.items()}
     if isinstance(raw, list):

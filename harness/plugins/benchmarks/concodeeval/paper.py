@@ -27,7 +27,7 @@ from referencing.exceptions import Unresolvable
 from harness.errors import DataInvalid
 from harness.plugins.benchmarks.concodeeval import documents
 from harness.plugins.benchmarks.concodeeval.documents import FORMATS
-from harness.scoring.patterns import MOST_PARTS, parts
+from harness.scoring.patterns import MAX_PATTERN_PARTS, count_pattern_parts
 from harness.scoring.validators import schemas
 from harness.scoring.validators.limits import pointer, read, resolve_fragment
 from harness.scoring.validators.schemas import Undecided, Violation, value_text
@@ -232,7 +232,7 @@ def _search(pattern: str, text: str) -> bool:
 def _regular(pattern: str) -> Any:
     """Compile a pattern of `re` with ``regex``, which has time limits."""
     re.compile(pattern)  # refuses what only `regex` accepts
-    if parts(pattern) > MOST_PARTS:
+    if count_pattern_parts(pattern) > MAX_PATTERN_PARTS:
         raise Undecided(f"The pattern {pattern[:60]!r} takes too much memory.")
     escaped = {"{": r"\{", "[": "[\\"}  # [:alpha:] becomes [\:alpha:]
     plain = _FOREIGN.sub(lambda match: escaped.get(match[0], match[0]), pattern)

@@ -40,7 +40,7 @@ from harness.plugins.benchmarks.concodeeval.setting import (
 from harness.plugins.benchmarks.concodeeval.setting import Sample as SampleRow
 from harness.ports import read_paper
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
-from harness.scoring.extraction import reads
+from harness.scoring.extraction import can_read
 from harness.scoring.validators import (
     BlockExtraction,
     NoAnswerBlock,
@@ -253,7 +253,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         text = self._user.text
         name = self._extraction.name
         opens = re.search(r"```\w*\s*\Z", text) is not None and text.count("```") % 2 == 1
-        readable = reads(self._extraction, "[1]\n```" if opens else "```\n[1]\n```")
+        readable = can_read(self._extraction, "[1]\n```" if opens else "```\n[1]\n```")
         if name == "whole":
             readable = list(self.outputs) == ["json"]  # decoding may be constrained to the sample
         if readable or (self._own_prompt and not opens):

@@ -30,7 +30,7 @@ from harness.errors import DataInvalid, DataMissing
 from harness.plugins.benchmarks.followbench.rules import CHECKS, FollowBenchRule, rule_for
 from harness.ports import FigureKind, TableFigure, Task, read_paper
 from harness.records import Criterion, Instance, JsonObject, Message, Score
-from harness.scoring.text import english_rules_warning
+from harness.scoring.text import english_rules_details
 from harness.store.columns import NOT_JUDGED, AttemptTable, change_mask
 
 PUBLIC = "followbench/data.jsonl"
@@ -135,7 +135,7 @@ class FollowBenchTask(Task[FollowBenchItem]):
         reason = rule.violation(text)
         details = {}
         if rule.source in CHECKS:
-            details = english_rules_warning(text, "")
+            details = english_rules_details(text, "")
         return {RULE: Score(not reason, not reason, reason, details)}
 
     @override

@@ -39,7 +39,7 @@ from harness.records import (
     Request,
     Score,
 )
-from harness.scoring.judges import TAG, fenced, fenced_texts
+from harness.scoring.judges import TAG, fenced, find_fenced_texts
 
 RECORDED = "last_letter/responses.jsonl"
 WORD = re.compile(r"[^\W\d]+")  # an answer in one word, or each letter of a spelled-out answer
@@ -351,5 +351,5 @@ class AIParser(Judge):
     @override
     def simulated(self, request: Request) -> str:
         """Return the judged text's last word, where simulated models put their answer."""
-        words = re.findall(r"[^\W_]+", fenced_texts(request.messages[-1].content)[-1])
+        words = re.findall(r"[^\W_]+", find_fenced_texts(request.messages[-1].content)[-1])
         return words[-1] if words else NO_ANSWER

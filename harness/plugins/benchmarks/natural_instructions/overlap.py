@@ -32,7 +32,7 @@ from typing import Any
 
 from harness.errors import ConfigError
 from harness.plugin import Metric
-from harness.scoring.text import comparable, folded
+from harness.scoring.text import fold_case, normalize_text
 from harness.scoring.text import words as text_words
 
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
@@ -166,7 +166,7 @@ def unicode_tokens(text: str) -> tuple[str, ...]:
     if text.isascii():
         return tokens(text)
     all_tokens: list[str] = []
-    for word in text_words(folded(comparable(text))):
+    for word in text_words(fold_case(normalize_text(text))):
         for part in _unicode_word().findall(word):
             if part.isascii():
                 all_tokens += tokens(part)

@@ -45,7 +45,14 @@ from harness.records import (
     Usage,
     messages_hash,
 )
-from harness.scoring.judges import TOKENS, VOTES, fenced, mean, vote, yes_probability
+from harness.scoring.judges import (
+    DEFAULT_VOTES,
+    MAX_TOKENS_PER_POSITION,
+    fenced,
+    mean_of_decided,
+    parse_vote,
+    yes_probability,
+)
 
 T = TypeVar("T")
 
@@ -246,8 +253,12 @@ def top_share(
 def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
     """Return a filter's number of answers to each question, and its decoding."""
     if by.votes is None and gives_logprobs:
-        return 1, Decoding(temperature=0.0, max_tokens=by.max_tokens, logprobs=TOKENS)
-    return by.votes or VOTES, Decoding(temperature=VOTING_TEMPERATURE, max_tokens=by.max_tokens)
+        return 1, Decoding(
+            temperature=0.0, max_tokens=by.max_tokens, logprobs=MAX_TOKENS_PER_POSITION
+        )
+    return by.votes or DEFAULT_VOTES, Decoding(
+        temperature=VOTING_TEMPERATURE, max_tokens=by.max_tokens
+    )
 
 
 async def yes_probabilities(
@@ -265,13 +276,13 @@ async def yes_probabilities(
     read = _vote if decoding.logprobs is None else _by_tokens
     look = partial(_refuse_unreadable, stage, read)
     answers = await asking.ask(stage, questions, decoding, read, samples, look)
-    return [mean(votes) for votes in answers]
+    return [mean_of_decided(votes) for votes in answers]
 
 
 def _vote(answer: StageAnswer) -> float | None:
     if answer.outcome not in ("ok", "truncated"):
         return None
-    return vote(answer.text)
+    return parse_vote(answer.text)
 
 
 def _by_tokens(answer: StageAnswer) -> float | None:
@@ -294,7 +305,7 @@ def _refuse_unreadable(
     raise ConfigError(
         f"The stage {stage!r} was stopped because none of its first {len(replies)} replies can be "
         f"read: they say {said}. They are in the cache.",
-        f"Let the model vote: filter.votes={VOTES}. A reasoning model also needs "
+        f"Let the model vote: filter.votes={DEFAULT_VOTES}. A reasoning model also needs "
         f"filter.max_tokens={THINKING_TOKENS} and a server that separates its reasoning. "
         f"models.{stage} gives the stage another model (harness docs wildifeval_build).",
     )

@@ -27,7 +27,7 @@ from harness.plugins.benchmarks.ifeval.instructions import (
     words,
 )
 from harness.scoring.patterns import Pattern
-from harness.scoring.text import folded, has_other_scripts
+from harness.scoring.text import fold_case, has_other_scripts
 from harness.scoring.text import words as words_in_any_script
 
 CHECKS = Checks()
@@ -321,7 +321,7 @@ def count_unique(text: str, *, corrected: bool = False) -> None:
     if not corrected:
         text_words = tokens(text)
     elif has_other_scripts(text):
-        text_words = words_in_any_script(folded(text))
+        text_words = words_in_any_script(fold_case(text))
     else:
         text_words = words(text.lower())
     repeated = [word for word, count in Counter(text_words).items() if count > 1]

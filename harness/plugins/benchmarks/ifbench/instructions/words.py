@@ -28,7 +28,7 @@ from harness.plugins.benchmarks.ifeval.instructions import (
     unpunctuated,
     words,
 )
-from harness.scoring.text import count_words, folded, has_other_scripts
+from harness.scoring.text import count_words, fold_case, has_other_scripts
 from harness.scoring.text import words as words_in_any_script
 
 CHECKS = Checks()
@@ -83,7 +83,7 @@ def unique_word_count(text: str, N: int, *, corrected: bool = False) -> None:
     if corrected:
         different.discard("")
         if has_other_scripts(text):
-            different = set(words_in_any_script(folded(text)))
+            different = set(words_in_any_script(fold_case(text)))
     require_relation(len(different), "at least", N, "words (different)")
 
 

@@ -45,10 +45,10 @@ from harness.scoring.patterns import Pattern, PatternTooSlow
 from harness.scoring.text import (
     MayCountWords,
     Uncountable,
-    comparable,
-    english_rules_warning,
-    folded,
+    english_rules_details,
+    fold_case,
     has_other_scripts,
+    normalize_text,
 )
 from harness.wording import truncated
 
@@ -114,7 +114,7 @@ def words(text: str) -> list[str]:
 
 def folding(corrected: bool) -> Callable[[str], str]:
     """Return the function that removes differences of case, in an official or corrected check."""
-    return folded if corrected else str.lower
+    return fold_case if corrected else str.lower
 
 
 def bare(word: str) -> str:
@@ -293,7 +293,7 @@ class VerifiableInstruction(Struct, frozen=True):
         check = table.checks[self.id]
         arguments = dict(self.arguments)
         if self.verdicts == "corrected":
-            text = comparable(text)
+            text = normalize_text(text)
             if self.id in table.english and has_other_scripts(text):
                 raise Uncountable(f"The check {self.id} is for text in English only.")
             if self.id in table.english or self.id in table.english_officially:
@@ -321,15 +321,15 @@ class VerifiableInstruction(Struct, frozen=True):
             return {}
         table = table_of_each()[self.id]
         if self.id in table.english:
-            return english_rules_warning(text, "")
+            return english_rules_details(text, "")
         if self.id in table.english_officially:
-            return english_rules_warning(text, "; verdicts: corrected counts by Unicode's rules")
+            return english_rules_details(text, "; verdicts: corrected counts by Unicode's rules")
         return {}
 
 
 def _composed(value: Any) -> Any:
     if isinstance(value, str):
-        return comparable(value)
+        return normalize_text(value)
     if isinstance(value, list):
         return [_composed(item) for item in value]
     return value

@@ -36,11 +36,11 @@ from harness.plugins.benchmarks.ifeval.instructions import (
 )
 from harness.scoring.text import (
     TextComparison,
+    count_occurrences,
     count_words,
-    folded,
+    fold_case,
     has_other_scripts,
     is_whole_word,
-    occurrences,
 )
 from harness.scoring.text import sentences as sentences_in_any_script
 from harness.wording import truncated
@@ -118,8 +118,8 @@ def existence(text: str, keywords: list[str], *, corrected: bool = False) -> Non
     Keywords are regular expressions; in the corrected check, they are taken literally.
     """
     if corrected:
-        folded_text = folded(text)
-        missing = [keyword for keyword in keywords if folded(keyword) not in folded_text]
+        folded_text = fold_case(text)
+        missing = [keyword for keyword in keywords if fold_case(keyword) not in folded_text]
     else:
         missing = [keyword for keyword in keywords if not expression(keyword).search(text)]
     require_none(missing, "{} missing")
@@ -136,7 +136,7 @@ def frequency(
     """
     keyword = keyword.strip()
     if corrected:
-        count = folded(text).count(folded(keyword))
+        count = fold_case(text).count(fold_case(keyword))
     else:
         count = len(expression(keyword).findall(text))
     require_relation(count, relation, frequency, f"occurrences of {keyword!r:.60}")
@@ -149,10 +149,10 @@ def forbidden(text: str, forbidden_words: list[str], *, corrected: bool = False)
     Forbidden words are regular expressions; in the corrected check, they are taken literally.
     """
     if corrected:
-        folded_text = folded(text)
+        folded_text = fold_case(text)
         present_words = []
         for word in forbidden_words:
-            if occurrences(folded(word), folded_text, apart=True):
+            if count_occurrences(fold_case(word), folded_text, apart=True):
                 present_words.append(word)
     else:
         present_words = [w for w in forbidden_words if expression(w, r"\b{}\b").search(text)]
