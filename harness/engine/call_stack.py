@@ -99,7 +99,7 @@ def build_call_stack(model: Model, session: Session) -> Calls:
             budgeted=lower.budgeted,
             answers=answers,
             on_cached=remember_answered,
-            merged_key_functions=session.merged_keys(model),
+            merged_key_functions=session.merged_key_functions(model),
         )
     return SeparatedCalls(
         calls,
@@ -231,7 +231,7 @@ def _add_plugin_layers(
             claim=claim,
             stop=session.stop,
             status=session.notices.reporter,
-            busy=session.busy,
+            busy=session.is_busy,
             leave=session.detach,
         )
         if (deferring := layer.deferring_layer(calls)) is not None:

@@ -91,7 +91,7 @@ class JudgeModel:
         if not calls and self.can_score(instance):
             questions = self.judge.questions(instance, text)
         elif calls:
-            questions = self.judge.next_questions(instance, text, _replies(calls))
+            questions = self.judge.next_questions(instance, text, _judged_replies(calls))
         origin = Origin(attempt.instance, attempt.sample, attempt.round)
         remedy = "Use another model, or set model.preset to its server (harness docs providers)."
         requests = []
@@ -140,7 +140,7 @@ class JudgeModel:
         if not self.can_score(instance):
             return {}
         text_argument = {"text": attempt.text or ""} if _parse_takes_text(type(self.judge)) else {}
-        return self.judge.parse(instance, _replies(calls), **text_argument)
+        return self.judge.parse(instance, _judged_replies(calls), **text_argument)
 
 
 @cache  # it is called for each attempt
@@ -148,7 +148,7 @@ def _parse_takes_text(judge: type[Judge]) -> bool:
     return "text" in inspect.signature(judge.parse).parameters
 
 
-def _replies(calls: Sequence[Call]) -> list[Reply]:
+def _judged_replies(calls: Sequence[Call]) -> list[Reply]:
     replies = []
     for call in calls:
         reply = call.reply

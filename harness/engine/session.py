@@ -99,7 +99,7 @@ class Session:
         """The account to which the run's payments are booked."""
         return budget_account(self.run_id)
 
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         """Return whether any call that is made at once is in flight or waiting."""
         return any(limiter.in_flight or limiter.load.waiting for limiter in self.limiters)
 
@@ -113,7 +113,7 @@ class Session:
         """Return whether the replies to all requests of a model are in the cache."""
         if self.replies is None or not model.backend.cacheable:
             return False
-        key_functions = [model.key(self.run_id), *self.merged_keys(model)]
+        key_functions = [model.key(self.run_id), *self.merged_key_functions(model)]
         for request in requests:
             for call_key in key_functions:
                 if await _has_reply(self.replies, call_key(request)):
@@ -122,7 +122,7 @@ class Session:
                 return False
         return True
 
-    def merged_keys(self, model: Model) -> list[Callable[..., str]]:
+    def merged_key_functions(self, model: Model) -> list[Callable[..., str]]:
         """Return the key function of a model's calls for each run merged into this one."""
         return [model.key(run_id) for run_id in self.merged_ids]
 
@@ -289,7 +289,7 @@ def preserve_payments(folder: RunFolder, settings: Settings, *, replies: bool = 
             session = Session(run_id, Stop(), Notices())
             with contextlib.suppress(DataInvalid):
                 payments = _RunPayments(session, cache, {session.account: folder})
-                await payments.add(session.account)
+                await payments.count(session.account)
             return await save_replies(cache, folder, call_ids) if call_ids else 0
 
     return asyncio.run(save())
@@ -382,12 +382,12 @@ async def _build_budget(
     payer = uuid4().hex
     folders = {**sharers.other_shards, **sharers.same_shard, account: folder}
     payments = _RunPayments(session, replies, folders)
-    run_paid = await payments.add(account)
+    run_paid = await payments.count(account)
     if folder is not None and run_paid.usd > folder.read_spending().usd:
         # What a deleted run of this name has spent is otherwise known to the cache alone.
         await asyncio.to_thread(folder.write_spending, payer, run_paid.usd)
-    same_shard = [await payments.add(sharer) for sharer in sharers.same_shard]
-    other_shards = [await payments.add(sharer) for sharer in sharers.other_shards]
+    same_shard = [await payments.count(sharer) for sharer in sharers.same_shard]
+    other_shards = [await payments.count(sharer) for sharer in sharers.other_shards]
     spent_by_others = fsum(paid.usd for paid in same_shard)
     total = fsum([spent_by_others, *(paid.usd for paid in other_shards)])
     spent_by_others = max(spent_by_others, total - usd * (sharers.n_shards - 1))
@@ -503,7 +503,7 @@ class _RunPayments:
         self._keys: dict[str, set[bytes]] = {}  # of the payments counted so far, by account
         self._usd: dict[str, float] = {}  # by account, without the shards merged into the run
 
-    async def add(self, account: str) -> _Paid:
+    async def count(self, account: str) -> _Paid:
         """Return what a run, and the shards merged into it, have paid, or 0 if counted before.
 
         The calls of the session's own run that a new cache lacks are saved in it, and still count
@@ -519,7 +519,7 @@ class _RunPayments:
         folder = self._folders.get(account)
         manifest = {} if folder is None else folder.read_manifest()
         shards = [budget_account(run_id) for run_id in manifest.get("merged_ids", ())]
-        paid_by_shards = [await self.add(shard) for shard in shards]
+        paid_by_shards = [await self.count(shard) for shard in shards]
         booked = self._replies.payments_of(account)
         recorded: dict[bytes, float] = {}
         if folder is not None:
