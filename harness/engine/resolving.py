@@ -19,7 +19,7 @@ from harness.plugin_interface import option_parameters
 from harness.plugin_loader import CODE_HASH_PREFIX, PYTHON_SUFFIX, kind
 from harness.ports import Task, decides_by_criteria, overrides_method
 from harness.scoring.checks import is_python_file
-from harness.store.lost_lines import check_settings, warn_of_renamed
+from harness.store.lost_lines import check_settings, warn_of_renamed_folders
 from harness.store.run_folder import RunFolder, describe_change
 from harness.store.runs import find_run
 
@@ -257,7 +257,7 @@ def find_referenced_run(
     except DataMissing as error:
         raise ConfigError(f"{key}: {error.message}", error.remedy) from None
     check_settings(folder.path)
-    warn_of_renamed([folder])
+    warn_of_renamed_folders([folder])
     if folder.read_manifest().get("simulated") and not simulated:
         problem = f"{key}: the answers of the run {name!r} come from a simulated model."
         raise ConfigError(problem, "Name a run of a real model.")
