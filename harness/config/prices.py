@@ -161,7 +161,7 @@ class PriceEntry:
     as_of: date | None = None  # when that page was read
     until: date | None = None  # the last day on which it is valid
     note: str | None = None
-    is_users: bool = False  # whether it is from the user's file
+    own: bool = False  # whether it is from the user's file
 
 
 class PriceList:
@@ -234,7 +234,7 @@ class _Provider(Section):
                 as_of=listed.as_of or self.as_of,
                 until=listed.until,
                 note=listed.note,
-                is_users=is_users,
+                own=is_users,
             )
 
 

@@ -175,7 +175,7 @@ def test_every_builtin_price_says_where_and_when_it_is_from() -> None:
         assert entry.as_of is not None, where
         assert date(2023, 1, 1) < entry.as_of <= date.today(), where
         assert entry.until is None or entry.as_of <= entry.until, where
-        assert not entry.is_users
+        assert not entry.own
         rates = entry.price.model_dump(exclude={"long_context", "tiers"}).values()
         long = entry.price.long_context
         figures = [*rates, *(long.model_dump(exclude={"above_tokens"}).values() if long else ())]
@@ -215,7 +215,7 @@ def test_a_price_is_not_used_after_its_last_day() -> None:
 def test_later_entries_replace_earlier_ones() -> None:
     entry = builtin().entry(OPENAI, "gpt-4")
     assert entry is not None
-    mine = replace(entry, price=PLAIN, is_users=True)
+    mine = replace(entry, price=PLAIN, own=True)
     assert PriceList([entry, mine]).find(OPENAI, "gpt-4") == PLAIN
 
 
@@ -260,7 +260,7 @@ def test_the_users_prices_go_over_the_builtin_ones(tmp_path: Path) -> None:
     assert found.find(OPENAI, "gpt-4-0613") == GPT_4
     entry = found.entry(OPENAI, "gpt-4")
     assert entry is not None
-    assert (entry.is_users, entry.source, entry.as_of) == (True, "our contract", None)
+    assert (entry.own, entry.source, entry.as_of) == (True, "our contract", None)
     local = found.entry("localhost", "llama")
     assert local is not None
     assert (local.as_of, local.source) == (date(2026, 11, 1), None)

@@ -198,7 +198,7 @@ def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> Table
     has_own = False
     for entry in entries:
         price = entry.price
-        has_own |= entry.is_users
+        has_own |= entry.own
         date = str(entry.as_of or _UNSTATED)
         rows.append([entry.host, entry.model, *_figures(price), date, _marks(entry, notes)])
         if long := price.long_context:
@@ -219,7 +219,7 @@ def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> Table
 
 def _marks(entry: PriceEntry, notes: dict[str, int]) -> str:
     """Return the footnote marks of a row, adding new footnotes to ``notes``."""
-    marks = [_OWN] if entry.is_users else []
+    marks = [_OWN] if entry.own else []
     until = f"until {entry.until}" if entry.until else None
     for text in filter(None, (entry.source, until, entry.note)):
         marks.append(str(notes.setdefault(text, len(notes) + 1)))
