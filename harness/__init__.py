@@ -64,14 +64,14 @@ DISTRIBUTION = "harness-instruct"
 """The name under which pip installs the harness. On PyPI, ``harness`` is another project."""
 
 
-def _functions_of_plugins() -> Mapping[str, "list[PluginMember]"]:
+def _plugin_functions() -> Mapping[str, "list[PluginMember]"]:
     from harness.declarations import declared_members  # `import harness` stays fast
 
     return declared_members("api")
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *_functions_of_plugins()]
+    return [*__all__, *_plugin_functions()]
 
 
 def __getattr__(name: str) -> Any:
@@ -83,7 +83,7 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(import_module("harness.api"), name)
     if not name.startswith("_"):
-        for member in _functions_of_plugins().get(name, ()):
+        for member in _plugin_functions().get(name, ()):
             return member.load()
     if name == "simple_evaluate":  # lm-eval's function
         raise AttributeError("module 'harness' has no 'simple_evaluate': use harness.evaluate")

@@ -16,7 +16,7 @@ import inspect
 import re
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from functools import partial, wraps
 from itertools import chain
@@ -30,8 +30,15 @@ from harness.engine.infrastructure import set_copies_aside
 from harness.engine.models import Resources, ignored_url_warnings
 from harness.engine.preparation import prepare_all, prepare_data
 from harness.engine.run_files import find_named_run, read_runs, register_checker
-from harness.errors import ConfigError, HarnessError, UserError, for_python, nearest, refuse_unknown
-from harness.execution import executing
+from harness.errors import (
+    ConfigError,
+    HarnessError,
+    UserError,
+    check_name,
+    python_style,
+    suggest_name,
+)
+from harness.execution import set_code_permission
 from harness.plugin_loader import register
 from harness.results import RunResult
 from harness.store.runs import move_runs_aside
@@ -54,29 +61,32 @@ class RunOptions(TypedDict, total=False):
     progress: bool
 
 
-_DEFAULTS = {"progress": True, "fresh": False, "rescore": False}
+_OPTION_DEFAULTS = {"progress": True, "fresh": False, "rescore": False}
 
 
 def strict_options(options: Any) -> Callable[[F], F]:
-    """Return a decorator that refuses keywords other than those of ``options``, a TypedDict.
+    """Return a decorator that rejects unknown keywords of functions of the Python API.
 
     A misspelt ``limit`` could otherwise cost money.
+
+    Args:
+        options: The TypedDict of a function's options, which are its last parameter.
     """
 
-    def decorated(function: F) -> F:
+    def decorate(function: F) -> F:
         signature = inspect.signature(function)
         *fixed, _ = signature.parameters.values()  # without the options
-        names = {*options.__annotations__, *(parameter.name for parameter in fixed)}
+        valid_names = {*options.__annotations__, *(parameter.name for parameter in fixed)}
 
-        def check(keywords: Mapping[str, Any]) -> None:
-            for name in keywords.keys() - names:
-                hint = nearest(name, options.__annotations__)
+        def check_names(keywords: Mapping[str, Any]) -> None:
+            for name in keywords.keys() - valid_names:
+                hint = suggest_name(name, options.__annotations__)
                 raise TypeError(f"{function.__name__}() has no option {name!r}. {hint}")
 
         @wraps(function)
-        def blocking(*arguments: Any, **keywords: Any) -> Any:
-            check(keywords)
-            with for_python():
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            check_names(keywords)
+            with python_style():
                 try:
                     return function(*arguments, **keywords)
                 except KeyboardInterrupt as error:
@@ -85,25 +95,29 @@ def strict_options(options: Any) -> Callable[[F], F]:
                     raise error.with_traceback(None)  # noqa: B904 (its own cause stays)
 
         @wraps(function)
-        async def awaited(*arguments: Any, **keywords: Any) -> Any:
-            check(keywords)
-            with for_python():
+        async def call_async(*arguments: Any, **keywords: Any) -> Any:
+            check_names(keywords)
+            with python_style():
                 return await function(*arguments, **keywords)
 
+        strict: Any = call_async if inspect.iscoroutinefunction(function) else call
         parameters = list(fixed)
-        for name, kind in options.__annotations__.items():
-            annotation = kind.__forward_arg__ + ("" if name in _DEFAULTS else " | None")
-            default = _DEFAULTS.get(name)
-            parameters.append(
-                inspect.Parameter(
-                    name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-                )
-            )
-        strict: Any = awaited if inspect.iscoroutinefunction(function) else blocking
+        for name, annotation in options.__annotations__.items():
+            parameters.append(_option_parameter(name, annotation))
         strict.__signature__ = signature.replace(parameters=parameters)
         return strict  # type: ignore[no-any-return]
 
-    return decorated
+    return decorate
+
+
+def _option_parameter(name: str, annotation: Any) -> inspect.Parameter:
+    """Return the keyword-only parameter for an option, as `help` shows it."""
+    type_name = annotation.__forward_arg__
+    if name not in _OPTION_DEFAULTS:
+        type_name += " | None"
+    default = _OPTION_DEFAULTS.get(name)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=type_name)
 
 
 P = TypeVar("P", bound=type[Any])
@@ -114,20 +128,20 @@ R = TypeVar("R")
 def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:
     """Run a run file, or one of its variants, and return the run.
 
-    A file with variants requires ``variant``. An interrupted run is resumed. If calls have failed
-    or the budget is spent, the result's ``metrics`` say what is missing, and calling this function
-    again continues.
+    A file with variants requires ``variant``. An interrupted run is resumed. If calls fail or the
+    budget is spent, the result's ``metrics`` say what is missing, and repeating the call resumes
+    the run.
 
     Args:
         file: A run file's path, the name of a shipped one ("quickstart"), or its content, in which
             ``task.rows`` may be a list of rows and ``task.checks`` may contain functions.
         model: The model to use instead of the file's, such as "openai/gpt-4o-mini".
         overrides: Values by dotted key: {"decoding.temperature": 0}.
-        variant: Run only this one of the file's variants.
+        variant: The variant to run, if the file has variants.
         limit: Maximum number of instances, taken round-robin over groups.
         name: The run's name (default: the file's, and the model's if given).
-        fresh: Start a new run, and keep the earlier one of this name as NAME-DATE.
-        rescore: If only the checks or their data have changed, score the recorded answers again.
+        fresh: Start a new run, and rename an earlier one of this name to NAME-DATE.
+        rescore: Score the recorded answers again if only the checks or their data have changed.
         progress: Show the progress.
 
     Raises:
@@ -140,14 +154,14 @@ def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> 
         >>> harness.run("quickstart", overrides=weak, limit=13, name="weak", progress=False)
         RunResult('weak', pass rate 0.712 ± 0.079, 95% 0.504-0.870, n=52, simulated)
     """
-    variant = _only_variant(file, options)
+    variant = _required_variant(file, options)
     return run_all(file, **options)[variant]
 
 
 @strict_options(RunOptions)
 async def arun(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:
-    """Do the same as `run`, without blocking the running event loop."""
-    variant = _only_variant(file, options)
+    """Async version of `run`."""
+    variant = _required_variant(file, options)
     return (await arun_all(file, **options))[variant]
 
 
@@ -157,34 +171,42 @@ def run_all(
 ) -> dict[str, RunResult]:
     """Run all variants of a run file, or resume them.
 
-    The arguments are those of `run`. ``variant`` selects a single variant.
+    The arguments are those of `run`. With ``variant``, only this variant is run.
 
     Returns:
         The runs by variant, or by "" if the file has none. As in `run`, they may be incomplete.
-        Variants that never started because the budget was spent are omitted.
+        Variants that have not started because the budget was spent are omitted.
 
     Raises:
-        HarnessError: If a run cannot start or continue. The replies so far are saved, and the other
-            runs have ended, unless the error concerns them, too.
+        HarnessError: If a run cannot start or continue. The replies so far are saved. The other
+            runs are finished first, unless the error affects them as well.
         KeyboardInterrupt: After Ctrl-C, once the calls in flight have ended.
     """
     display = Display({}, visible=options.get("progress", True))
-    return finished(display, partial(_run_all, display, file, **options))
+    return run_blocking(display, partial(_run_all, display, file, **options))
 
 
-def finished(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
-    """Return a coroutine's result, even in a notebook's running event loop."""
+def run_blocking(display: Display, create_coroutine: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    """Run a coroutine to its end, also within a notebook's running event loop.
+
+    Args:
+        display: The display that the coroutine uses. It is notified of an interrupt.
+        create_coroutine: Creates the coroutine.
+
+    Raises:
+        KeyboardInterrupt: After Ctrl-C, with a message that says what is saved.
+    """
     try:
-        notebook = asyncio.get_running_loop().is_running()
+        in_notebook = asyncio.get_running_loop().is_running()
     except RuntimeError:
-        notebook = False
+        in_notebook = False
     try:
-        if not notebook:
-            return asyncio.run(work())
+        if not in_notebook:
+            return asyncio.run(create_coroutine())
         with ThreadPoolExecutor(1, "harness") as pool:  # next to the notebook's event loop
-            result = pool.submit(copy_context().run, lambda: asyncio.run(work()))
+            future = pool.submit(copy_context().run, lambda: asyncio.run(create_coroutine()))
             try:
-                return result.result()
+                return future.result()
             except KeyboardInterrupt:
                 display.interrupt()
                 raise
@@ -198,85 +220,88 @@ def finished(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
 async def arun_all(
     file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]
 ) -> dict[str, RunResult]:
-    """Do the same as `run_all`, without blocking the running event loop."""
+    """Async version of `run_all`."""
     return await _run_all(Display({}, visible=options.get("progress", True)), file, **options)
 
 
 async def _run_all(
     display: Display, file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]
 ) -> dict[str, RunResult]:
-    with executing():
-        base, runs = read_runs(
+    with set_code_permission("allowed"):
+        base_name, runs = read_runs(
             file,
             model=options.get("model", ""),
             further=options.get("overrides", {}),
             limit=options.get("limit"),
         )
-    base = options.get("name") or base
-    only = options.get("variant", "")
-    refuse_unknown(only, runs, f"The run file has no variant {only!r}.")
-    return await execute_runs(display, runs, base, options, only)
+    base_name = options.get("name") or base_name
+    variant = options.get("variant", "")
+    check_name(variant, runs, f"The run file has no variant {variant!r}.")
+    return await execute_runs(display, runs, base_name, options, variant)
 
 
 async def execute_runs(
     display: Display,
     runs: Mapping[str, RunFile],
-    base: str,
+    base_name: str,
     options: Mapping[str, object],
-    only: str = "",
-    begin: Callable[[], None] | None = None,
+    variant: str = "",
+    on_start: Callable[[], None] | None = None,
 ) -> dict[str, RunResult]:
-    """Execute the variants, or one of them, and return the runs.
+    """Execute the variants of a run file, or one of them, and return the runs by variant.
 
     If a run fails by itself, the others are executed before its error is raised.
 
     Args:
         display: Shows the progress.
-        runs: The runs by variant.
-        base: Prefix of the runs' names.
+        runs: The resolved run files by variant.
+        base_name: Prefix of the runs' names.
         options: The options ``fresh`` and ``rescore`` of `run`.
-        only: The only variant to execute, or "" for all.
-        begin: For runs that may be extended by further variants: is called before the first run
-            starts.
+        variant: The only variant to execute, or "" for all.
+        on_start: Is called before the first run starts. If it is not None, the file may get further
+            variants later.
     """
-    with executing(), Resources(Settings()) as resources:
-        chosen = {name: run for name, run in runs.items() if only in ("", name)}
-        aside = move_runs_aside(resources.settings.runs_dir, base, chosen, removed=not only)
-        with aside if options.get("fresh") else nullcontext():
+    with set_code_permission("allowed"), Resources(Settings()) as resources:
+        selected = {name: run for name, run in runs.items() if variant in ("", name)}
+        set_earlier_aside: AbstractContextManager[object] = nullcontext()
+        if options.get("fresh"):
+            runs_dir = resources.settings.runs_dir
+            set_earlier_aside = move_runs_aside(runs_dir, base_name, selected, removed=not variant)
+        with set_earlier_aside:
             if options.get("fresh"):
-                set_copies_aside(resources.settings, base, chosen)
-            prepare_data(chosen, base, resources)
+                set_copies_aside(resources.settings, base_name, selected)
+            prepare_data(selected, base_name, resources)
             jobs = prepare_all(
                 runs,
-                base,
+                base_name,
                 resources,
-                only_variant=only,
+                only_variant=variant,
                 rescore=bool(options.get("rescore")),
-                extends=begin is not None,
+                extends=on_start is not None,
             )
             warnings = chain.from_iterable(
                 ignored_url_warnings(job.models) for job in jobs.values()
             )
             for warning in dict.fromkeys(warnings):
                 say(warning, "yellow")
-            if begin is not None:
-                begin()
+            if on_start is not None:
+                on_start()
         with display.set_runs({job.folder.name: name for name, job in jobs.items()}):
-            failed: HarnessError | None = None
+            first_error: HarnessError | None = None
             executions = execute_all([*jobs.values()], display.watch, lambda: display.interrupted)
             async for job, _, error in executions:
-                if error is not None and failed is None:
-                    failed = error
-                    failed.message = f"Variant {job.variant.name!r}: {error.message}"
+                if error is not None and first_error is None:
+                    first_error = error
+                    first_error.message = f"Variant {job.variant.name!r}: {error.message}"
             if display.interrupted:
                 raise KeyboardInterrupt
-            if failed:
-                raise failed
+            if first_error:
+                raise first_error
     return {name: RunResult(job.folder) for name, job in jobs.items() if job.folder.exists()}
 
 
-@executing()
-def _only_variant(file: str | Path | Mapping[str, Any], options: RunOptions) -> str:
+@set_code_permission("allowed")
+def _required_variant(file: str | Path | Mapping[str, Any], options: RunOptions) -> str:
     overrides = options.get("overrides", {})
     _, runs = read_runs(file, model=options.get("model", ""), further=overrides)
     variant = options.get("variant", "")
@@ -287,12 +312,15 @@ def _only_variant(file: str | Path | Mapping[str, Any], options: RunOptions) -> 
 
 
 def open_run(name: str) -> RunResult:
-    """Return an existing run, given its name, or the path of its folder or run file.
+    """Open an existing run.
+
+    Args:
+        name: The run's name, or the path of its folder or run file.
 
     Raises:
         ConfigError: If the name is invalid.
         DataMissing: If there is no such run.
-        RunConflict: If the run differs from the given run file.
+        RunConflict: If the run differs from the run file.
 
     Examples:
         >>> import harness
@@ -307,9 +335,9 @@ def checker(function: Callable[..., Any] | None = None, *, version: str = "") ->
     """Register a function as a checker under its name, and return the function (docs/python.md).
 
     Args:
-        function: The function. Without it, a decorator is returned.
-        version: Stands for what a run's hash of the function does not cover, such as the values
-            that a closure holds. A run is not continued with another version.
+        function: The function, or None to return a decorator.
+        version: A label for changes that the hash of the function's code does not cover, such as
+            the values in a closure. A run is not continued with another version.
 
     Raises:
         ConfigError: If ``function`` was not made by ``def``, or has the name of a built-in or
@@ -339,7 +367,7 @@ def backend(plugin: P) -> P:
     if not hasattr(plugin, "__name__"):
         problem = f"{plugin!r:.60} has no name under which it could be registered."
         raise ConfigError(problem, "Call it in a function, and register the function.")
-    register("backends", _snake(plugin.__name__, "Backend"), plugin)
+    register("backends", _plugin_name(plugin.__name__, "Backend"), plugin)
     return plugin
 
 
@@ -351,7 +379,7 @@ def task(plugin: P) -> P:
     Raises:
         ConfigError: If a built-in or installed task has this name.
     """
-    register("tasks", _snake(plugin.__name__, "Task"), plugin)
+    register("tasks", _plugin_name(plugin.__name__, "Task"), plugin)
     return plugin
 
 
@@ -363,9 +391,10 @@ def judge(plugin: P) -> P:
     Raises:
         ConfigError: If a built-in or installed judge has this name.
     """
-    register("judges", _snake(plugin.__name__, "Judge"), plugin)
+    register("judges", _plugin_name(plugin.__name__, "Judge"), plugin)
     return plugin
 
 
-def _snake(name: str, suffix: str) -> str:
+def _plugin_name(name: str, suffix: str) -> str:
+    """Convert a class's name without the suffix to snake case."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.removesuffix(suffix) or name).lower()

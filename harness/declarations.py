@@ -6,7 +6,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from importlib.metadata import Distribution, entry_points
+from importlib.metadata import Distribution, EntryPoint, entry_points
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from harness.plugin import NamedTask, Plugin, Verb, View
 
 GROUP = "harness"  # of entry points
-DISTRIBUTION = "harness-instruct"  # the package that brings the harness and its own plug-ins
+DISTRIBUTION = "harness-instruct"  # the package that contains the harness and its plug-ins
 
 
 CORE = Plugin(
@@ -43,17 +43,17 @@ def kind_title(kind: str) -> str:
 
 
 class PluginMember(NamedTuple):
-    """A class or factory, or a table of them, that a plug-in declares."""
+    """A reference to a class or factory, or to a table of them, from a plug-in's declaration."""
 
     module: str
     attribute: str
     package: str  # the distribution that it comes from
     version: str
-    entry: str = ""  # of a table
+    entry: str = ""  # the key in a table of factories; "" for a single member
     title: str = ""  # for messages: "task 'spelling'"
 
     def table(self) -> Mapping[str, Callable[..., Any]]:
-        """Return the table of a family."""
+        """Import and return the table of factories that the reference names."""
         table: Mapping[str, Callable[..., Any]]
         table = getattr(importlib.import_module(self.module), self.attribute)
         return table
@@ -65,89 +65,89 @@ class PluginMember(NamedTuple):
 
 
 class Declaration(NamedTuple):
-    """An installed plug-in's declaration or, if it cannot be loaded, the reason."""
+    """An installed plug-in's declaration, which is empty if it cannot be loaded."""
 
     name: str  # of the entry point
     home: str  # the package of the declaration's module
     package: str  # the distribution that it comes from
     version: str
     plugin: Plugin
-    problem: str = ""
+    problem: str = ""  # why it cannot be loaded
 
-    def absolute(self, place: str) -> str:
-        """Return a place in the declaration with the full name of its module."""
-        module, _, attribute = place.partition(":")
+    def resolve(self, reference: str) -> str:
+        """Return a reference of the declaration (``MODULE:NAME``) with an absolute module name."""
+        module, _, attribute = reference.partition(":")
         return f"{importlib.util.resolve_name(module, self.home)}:{attribute}"
 
-    def file(self, name: str) -> Path:
-        """Return the path of a file beside the declaration."""
+    def file_path(self, name: str) -> Path:
+        """Return the path of a file next to the declaration's module."""
         return Path(str(files(self.home) / name))
 
-    def absolute_verb(self, verb: Verb) -> Verb:
-        """Return a verb with the full names of its modules."""
+    def resolve_verb(self, verb: Verb) -> Verb:
+        """Return a verb whose references have absolute module names."""
         return replace(
             verb,
-            place=self.absolute(verb.place),
-            subverbs={name: self.absolute(place) for name, place in verb.subverbs.items()},
-            completes=self.absolute(verb.completes) if verb.completes else "",
+            target=self.resolve(verb.target),
+            subverbs={name: self.resolve(target) for name, target in verb.subverbs.items()},
+            completes=self.resolve(verb.completes) if verb.completes else "",
         )
 
     def members(self) -> Iterator[PluginMember]:
-        """Yield what the declaration brings: the members of all kinds, its verbs and its views.
+        """Yield the declared members of all kinds, including verbs and views.
 
         Raises:
-            Exception: If a place in the declaration is not of the form ``MODULE:NAME``.
+            Exception: If a reference in the declaration is not of the form ``MODULE:NAME``.
         """
         for kind, members in {**vars(self.plugin), **self.plugin.extensions}.items():
             if not isinstance(members, Mapping) or kind == "judge_prompts":
                 continue
-            for name, place in members.items():
-                if isinstance(place, Verb):
-                    yield from self._verb_members(name, self.absolute_verb(place))
-                elif isinstance(place, View):
-                    yield self.member(kind, name, self.absolute(place.place))
-                elif not isinstance(place, Mapping | NamedTask | tuple):
-                    yield self.member(kind, name, self.absolute(place))
+            for name, member in members.items():
+                if isinstance(member, Verb):
+                    yield from self._verb_members(name, self.resolve_verb(member))
+                elif isinstance(member, View):
+                    yield self.make_member(kind, name, self.resolve(member.target))
+                elif not isinstance(member, Mapping | NamedTask | tuple):
+                    yield self.make_member(kind, name, self.resolve(member))
 
     def _verb_members(self, name: str, verb: Verb) -> Iterator[PluginMember]:
-        yield self.member("verbs", name, verb.place)
-        for subverb, place in verb.subverbs.items():
-            yield self.member("verbs", f"{name} {subverb}", place)
+        yield self.make_member("verbs", name, verb.target)
+        for subverb, target in verb.subverbs.items():
+            yield self.make_member("verbs", f"{name} {subverb}", target)
         if verb.completes:
-            yield self.member("verbs", name, verb.completes)
+            yield self.make_member("verbs", name, verb.completes)
 
-    def member(self, kind: str, name: str, absolute: str) -> PluginMember:
-        """Return a member, given its kind, its name and its absolute place."""
-        module, _, attribute = absolute.partition(":")
+    def make_member(self, kind: str, name: str, reference: str) -> PluginMember:
+        """Make a member of a kind, such as ``tasks``, from an absolute reference."""
+        module, _, attribute = reference.partition(":")
         title = f"{kind_title(kind)} {name!r}"
         return PluginMember(module, attribute, self.package, self.version, title=title)
 
     @property
-    def fault(self) -> str:
-        """A sentence that says why the declaration cannot be loaded, or ""."""
+    def load_error(self) -> str:
+        """A sentence with the reason why the declaration cannot be loaded, or ""."""
         if not self.problem:
             return ""
         return f"The plug-in {self.name!r} from {self.package} cannot be loaded ({self.problem})."
 
 
-def described(error: BaseException) -> str:
-    """Return an exception's type and message, and the last line of a plug-in that it came from.
+def describe_exception(error: BaseException) -> str:
+    """Describe an exception by its type, its message, and the plug-in's line that raised it.
 
     For example: "ValueError: no rows; task.py, line 3".
     """
-    place = ""
+    location = ""
     step = error.__traceback__
     while step is not None:
         package = step.tb_frame.f_globals.get("__name__", "").partition(".")[0]
         if package not in ("harness", "importlib"):
-            place = f"; {Path(step.tb_frame.f_code.co_filename).name}, line {step.tb_lineno}"
+            location = f"; {Path(step.tb_frame.f_code.co_filename).name}, line {step.tb_lineno}"
         step = step.tb_next
-    return f"{type(error).__name__}: {str(error)[:200]}{place}"
+    return f"{type(error).__name__}: {str(error)[:200]}{location}"
 
 
 @functools.cache
-def _declarations(path: tuple[str, ...]) -> list[Declaration]:
-    """Return the declarations of all installed plug-ins (cached: a look-up takes 10 ms)."""
+def _cached_declarations(path: tuple[str, ...]) -> list[Declaration]:
+    """Return the declarations of all plug-ins installed in ``sys.path`` (a look-up takes 10 ms)."""
     declarations = []
     versions: dict[Distribution, tuple[str, str]] = {}  # reading one takes half a millisecond
     for entry in entry_points(group=GROUP):
@@ -158,39 +158,43 @@ def _declarations(path: tuple[str, ...]) -> list[Declaration]:
             if distribution not in versions:
                 versions[distribution] = (distribution.name, distribution.version)
             package, version = versions[distribution]
-        home = ""
-        problem = ""
-        try:
-            module = importlib.import_module(entry.module)
-            plugin = module.plugin
-            home = module.__package__ or ""
-            if not isinstance(plugin, Plugin):
-                raise TypeError("its 'plugin' is no harness.plugin.Plugin")
-            for _ in Declaration(entry.name, home, package, version, plugin).members():
-                pass  # each place is of the right form
-        except Exception as error:  # a third party's module may raise anything
-            plugin = Plugin(summary="")
-            problem = described(error)
-        declarations.append(Declaration(entry.name, home, package, version, plugin, problem))
+        declarations.append(_load_declaration(entry, package, version))
     return declarations
+
+
+def _load_declaration(entry: EntryPoint, package: str, version: str) -> Declaration:
+    home = ""
+    try:
+        module = importlib.import_module(entry.module)
+        plugin = module.plugin
+        home = module.__package__ or ""
+        if not isinstance(plugin, Plugin):
+            raise TypeError("its 'plugin' is no harness.plugin.Plugin")
+        declaration = Declaration(entry.name, home, package, version, plugin)
+        for _ in declaration.members():
+            pass  # raises an error if a reference has a wrong form
+    except Exception as error:  # a third party's module may raise anything
+        problem = describe_exception(error)
+        return Declaration(entry.name, home, package, version, Plugin(summary=""), problem)
+    return declaration
 
 
 def declarations() -> list[Declaration]:
     """Return the declarations of all installed plug-ins."""
-    return _declarations(tuple(sys.path))
+    return _cached_declarations(tuple(sys.path))
 
 
 def declared_views() -> Mapping[str, View]:
-    """Return the views of saved runs that plug-ins bring, with the full names of their modules."""
+    """Return the views of saved runs that plug-ins declare, by name, with absolute references."""
     views: dict[str, View] = {}
     for declaration in declarations():
         for name, view in declaration.plugin.views.items():
-            views.setdefault(name, replace(view, place=declaration.absolute(view.place)))
+            views.setdefault(name, replace(view, target=declaration.resolve(view.target)))
     return views
 
 
 def named_tasks() -> Mapping[str, NamedTask]:
-    """Return the tasks whose data users name, of all installed plug-ins."""
+    """Return the tasks of all installed plug-ins whose data users name, by the task's name."""
     tasks: dict[str, NamedTask] = {}
     for declaration in declarations():
         tasks |= declaration.plugin.named_tasks
@@ -198,16 +202,16 @@ def named_tasks() -> Mapping[str, NamedTask]:
 
 
 @functools.cache
-def _members(kind: str, path: tuple[str, ...]) -> Mapping[str, list[PluginMember]]:
+def _cached_members(kind: str, path: tuple[str, ...]) -> Mapping[str, list[PluginMember]]:
     members: dict[str, list[PluginMember]] = {}
     built_in = getattr(CORE, kind, {})
     core = Declaration("core", "harness", DISTRIBUTION, "", CORE)
-    for declaration in (core, *_declarations(path)):
-        members_of_kind = declaration.plugin.extensions.get(kind, {})
-        for name, place in getattr(declaration.plugin, kind, members_of_kind).items():
+    for declaration in (core, *_cached_declarations(path)):
+        extensions = declaration.plugin.extensions.get(kind, {})
+        for name, reference in getattr(declaration.plugin, kind, extensions).items():
             if declaration is not core and name in built_in:
                 continue
-            member = declaration.member(kind, name, declaration.absolute(place))
+            member = declaration.make_member(kind, name, declaration.resolve(reference))
             members.setdefault(name, []).append(member)
     return members
 
@@ -218,10 +222,10 @@ def declared_members(kind: str) -> Mapping[str, list[PluginMember]]:
     Args:
         kind: A field of `Plugin`, such as ``tasks``, or a kind of its ``extensions``.
     """
-    return _members(kind, tuple(sys.path))
+    return _cached_members(kind, tuple(sys.path))
 
 
 def load_members(kind: str, name: str) -> Iterator[Callable[..., Any]]:
-    """Import and yield all plug-ins' members of this kind and name."""
+    """Import and yield the members of this kind and name from all plug-ins."""
     for member in declared_members(kind).get(name, ()):
         yield member.load()

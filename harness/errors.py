@@ -21,12 +21,12 @@ from typing import Any, Literal
 
 import harness
 
-FARTHEST_S = 10 * 365 * 86_400.0  # a later time would be no date
+MAX_OFFSET_S = 10 * 365 * 86_400.0  # ten years; `datetime` cannot represent all later times
 
 
-def time_after(seconds: float) -> str:
-    """Return the local time in a number of seconds, with the date unless it is today."""
-    then = datetime.now() + timedelta(seconds=min(seconds, FARTHEST_S))
+def format_time_after(seconds: float) -> str:
+    """Format the local time ``seconds`` from now, with the date unless it is today."""
+    then = datetime.now() + timedelta(seconds=min(seconds, MAX_OFFSET_S))
     return f"{then:%H:%M:%S}" if then.date() == datetime.now().date() else f"{then:%Y-%m-%d %H:%M}"
 
 
@@ -62,7 +62,7 @@ class DataMissing(UserError):
     """A file, data set, run or value that is needed is missing or cannot be read."""
 
 
-def cannot_read(path: Path, error: OSError) -> DataMissing:
+def unreadable_file_error(path: Path, error: OSError) -> DataMissing:
     """Return the error for a file that cannot be read."""
     problem = f"Cannot read {path}: {error.strerror}."
     return DataMissing(problem, "Check the path and its permissions.")
@@ -73,16 +73,19 @@ class DataInvalid(UserError):
 
 
 @contextlib.contextmanager
-def raised_as(kind: type[UserError], where: str = "") -> Iterator[None]:
-    """Re-raise a ConfigError or DataInvalid as ``kind``, with ``where`` before its message.
+def reraise_as(kind: type[UserError], prefix: str = "") -> Iterator[None]:
+    """Re-raise a ConfigError or DataInvalid as another class, with a prefix to its message.
 
-    An error of a more specific kind stays one.
+    Args:
+        kind: The class to raise. An error of one of its subclasses keeps its class.
+        prefix: Text in front of the message, such as the name of a file.
     """
     try:
         yield
     except (ConfigError, DataInvalid) as error:
-        kind = type(error) if isinstance(error, kind) else kind
-        raise kind(f"{where}{error.message}", error.remedy) from None
+        if isinstance(error, kind):
+            kind = type(error)
+        raise kind(f"{prefix}{error.message}", error.remedy) from None
 
 
 class RunConflict(UserError):
@@ -96,7 +99,7 @@ class StoreFailed(UserError):
 class Unparseable(HarnessError):
     """A task, checker or judge cannot read an answer: an outcome, not a failure of the run."""
 
-    scores: Mapping[str, Any] = MappingProxyType({})  # the scores known nevertheless, by name
+    scores: Mapping[str, Any] = MappingProxyType({})  # those that could be measured, by name
 
 
 class ShotLeaks(HarnessError):
@@ -191,55 +194,70 @@ AFFECTS_ALL_RUNS = (BudgetBroken, RunConflict, StoreFailed)
 """Errors after which a command starts no other run. Any other error may concern one run alone."""
 
 
-def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:
+def suggest_name(name: str, valid_names: Iterable[str], prefix: str = "") -> str:
     """Return a hint for a mistyped name: the closest valid name or, if none is close, all of them.
 
-    ``prefix`` is put in front of the closest name. The name itself is never the hint.
+    Args:
+        name: The mistyped name, which is never suggested.
+        valid_names: The names to choose from.
+        prefix: Text in front of the suggested name.
     """
-    choices = sorted({choice for choice in valid if choice and prefix + choice != name})
-    close = _close(name, choices)
-    if not close:
-        folded = {choice.lower(): choice for choice in choices}
-        close = [folded[lowered] for lowered in _close(name.lower(), folded)]
-    if close:
-        return f"Did you mean {prefix + close[0]!r}?"
+    choices = sorted({choice for choice in valid_names if choice and prefix + choice != name})
+    closest = _closest_choice(name, choices)
+    if not closest:
+        by_lower_case = {choice.lower(): choice for choice in choices}
+        closest = by_lower_case.get(_closest_choice(name.lower(), by_lower_case), "")
+    if closest:
+        return f"Did you mean {prefix + closest!r}?"
     return f"Valid names: {', '.join(choices)}." if choices else ""
 
 
-def refuse_unknown(name: str, names: Collection[str], problem: str) -> None:
-    """Raise ConfigError, suggesting the nearest name, if ``name`` is not empty or in ``names``."""
-    if name and name not in names:
-        raise ConfigError(problem, nearest(name, names))
+def check_name(name: str, valid_names: Collection[str], problem: str) -> None:
+    """Check that a name is valid or empty.
+
+    Raises:
+        ConfigError: If it is not, with the message ``problem`` and a suggestion.
+    """
+    if name and name not in valid_names:
+        raise ConfigError(problem, suggest_name(name, valid_names))
 
 
-def _close(name: str, choices: Iterable[str]) -> list[str]:
-    """Return the closest choice, if any. Names with other first letters must be more similar."""
+def _closest_choice(name: str, choices: Iterable[str]) -> str:
+    """Return the choice most similar to a name, or "" if none is similar.
+
+    Choices with another first letter must be more similar.
+    """
     same_initial = [choice for choice in choices if choice[0] == name[:1]]
-    return get_close_matches(name, [*choices], n=1, cutoff=0.7) or get_close_matches(
-        name, same_initial, n=1, cutoff=0.6
-    )
+    matches = get_close_matches(name, [*choices], n=1, cutoff=0.7)
+    matches = matches or get_close_matches(name, same_initial, n=1, cutoff=0.6)
+    return matches[0] if matches else ""
+
+
+_MODEL_SECTION = re.compile(r"(?<![\w.])model\.(?=\w)")  # the start of a key such as model.name
 
 
 @contextlib.contextmanager
-def keys_of(where: str) -> Iterator[None]:
-    """In a ``with`` block, make errors name a model's keys ``{where}.KEY``, not ``model.KEY``."""
+def rename_model_keys(section: str) -> Iterator[None]:
+    """In a ``with`` block, write the keys ``model.KEY`` in errors as ``SECTION.KEY``.
+
+    Args:
+        section: The dotted path of the section that sets the model, such as ``judges.0.model``.
+    """
     try:
         yield
     except HarnessError as error:
-        error.message, error.remedy = (
-            re.sub(r"(?<![\w.])model\.(?=\w)", f"{where}.", text)
-            for text in (error.message, error.remedy)
-        )
+        error.message = _MODEL_SECTION.sub(f"{section}.", error.message)
+        error.remedy = _MODEL_SECTION.sub(f"{section}.", error.remedy)
         raise
 
 
 _PYTHON = "Python"
-_command = ContextVar("_command", default="")  # put before options; `_PYTHON`: as keywords
+_command = ContextVar("_command", default="")  # see `command_style`; `_PYTHON` for `python_style`
 
 
 @contextlib.contextmanager
-def for_command(command: str) -> Iterator[None]:
-    """In a ``with`` block, make messages put ``command`` before the options that they name."""
+def command_style(command: str) -> Iterator[None]:
+    """In a ``with`` block, write options in messages with a command: ``harness run x --fresh``."""
     token = _command.set(command)
     try:
         yield
@@ -247,12 +265,12 @@ def for_command(command: str) -> Iterator[None]:
         _command.reset(token)
 
 
-def for_python() -> contextlib.AbstractContextManager[None]:
-    """In a ``with`` block, make messages name options as written in Python: ``fresh=True``.
+def python_style() -> contextlib.AbstractContextManager[None]:
+    """In a ``with`` block, write options in messages as Python keywords: ``fresh=True``.
 
-    A surrounding `for_command` takes precedence.
+    A surrounding `command_style` takes precedence.
     """
-    return for_command(_command.get() or _PYTHON)
+    return command_style(_command.get() or _PYTHON)
 
 
 def option(name: str, value: str = "") -> str:
@@ -260,10 +278,10 @@ def option(name: str, value: str = "") -> str:
 
     >>> option("fresh"), option("name", "NEW")
     ('--fresh', '--name NEW')
-    >>> with for_python():
+    >>> with python_style():
     ...     option("fresh"), option("name", "NEW")
     ('fresh=True', "name='NEW'")
-    >>> with for_command("harness run quality.yaml"), for_python():
+    >>> with command_style("harness run quality.yaml"), python_style():
     ...     option("fresh")
     'harness run quality.yaml --fresh'
     """
@@ -287,5 +305,6 @@ def import_extra(module: str, extra: str) -> Any:
 
 def install_command(extra: str) -> str:
     """Return the command that installs an extra into this environment."""
-    tool = (Path(sys.prefix) / "uv-receipt.toml").is_file()  # made by `uv tool install`
-    return f"{'uv tool' if tool else 'pip'} install '{harness.DISTRIBUTION}[{extra}]'"
+    is_uv_tool = (Path(sys.prefix) / "uv-receipt.toml").is_file()  # made by `uv tool install`
+    installer = "uv tool" if is_uv_tool else "pip"
+    return f"{installer} install '{harness.DISTRIBUTION}[{extra}]'"

@@ -1,4 +1,4 @@
-"""What a plug-in needs: the base classes of its parts, and the declaration of what it brings."""
+"""What a plug-in imports: the base classes of its members, and `Plugin`, its declaration."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,10 +30,10 @@ def __getattr__(name: str) -> Any:
 
 
 Members = Mapping[str, str]
-"""Members of one kind: the place of each class or factory, by its name in run files.
+"""Members of one kind: references to classes or factories, by their names in run files.
 
-A place has the form ``MODULE:NAME``. A module whose name begins with a dot is relative to the
-declaration. The name ``FAMILY:*`` stands for all entries of a table, each of which is named
+A reference has the form ``MODULE:NAME``. A module whose name begins with a dot is relative to the
+declaration. The key ``FAMILY:*`` stands for all entries of a table, each of which is named
 ``FAMILY:ENTRY``.
 """
 
@@ -45,18 +45,18 @@ class Verb:
     Attributes:
         summary: Its line in ``harness --help``.
         heading: The heading above this line.
-        place: The place of its function, or of a `harness.cli.verbs.VerbGroup`.
+        target: A reference to its function, or to a `harness.cli.verbs.VerbGroup`.
         executes: Whether it executes Python files that run files, runs or arguments name.
         former_options: Former names of options, which are still accepted.
-        subverbs: The places of functions that run instead if the first argument is their name.
+        subverbs: References to functions that run instead if the first argument is their name.
             They execute no Python file.
-        completes: The place of a function that completes its arguments for the shell. The module
-            should import little.
+        completes: A reference to the function that completes its arguments for the shell, or "".
+            The function's module should import little.
     """
 
     summary: str
     heading: str
-    place: str
+    target: str
     executes: bool = False
     former_options: Mapping[str, str] = field(default_factory=dict)
     subverbs: Members = field(default_factory=dict)
@@ -69,13 +69,13 @@ class View:
 
     Attributes:
         summary: The option's line in ``harness show --help``.
-        place: The place of a function that takes a list of `harness.store.run_folder.RunFolder` and
-            the value of ``--by`` (a label, or ""), and returns a
-            `harness.report.table.TableDocument`.
+        target: A reference to a function that takes a list of
+            `harness.store.run_folder.RunFolder` and the value of ``--by`` (a label, or ""), and
+            returns a `harness.report.table.TableDocument`.
     """
 
     summary: str
-    place: str
+    target: str
 
 
 CheckupState = Literal["ok", "lack", "broken"]
@@ -83,18 +83,18 @@ CheckupState = Literal["ok", "lack", "broken"]
 
 @dataclass(frozen=True, slots=True)
 class CheckupFinding:
-    """A finding of `harness doctor`, which a function of a plug-in yields.
+    """A finding that a plug-in's check contributes to ``harness doctor``.
 
     Attributes:
         state: ``lack`` stops some runs, and ``broken`` stops all.
         name: What was checked.
-        said: What was seen.
+        detail: The state in words, such as a version or an error message.
         remedy: What to do, or "".
     """
 
     state: CheckupState
     name: str
-    said: str
+    detail: str
     remedy: str = ""
 
 
@@ -104,7 +104,7 @@ class NamedTask:
 
     Attributes:
         option: The option of the task that takes NAME.
-        left_out: A regular expression for the parts of NAME that names of runs leave out.
+        left_out: A regular expression for the parts of NAME that are removed for a run's name.
         limits_answers: Whether the data limit the length of answers. ``harness eval`` then sets no
             ``decoding.max_tokens``.
     """
@@ -127,14 +127,14 @@ class Plugin:
         api: Functions of the Python API, by name: ``harness.NAME``.
         results: Classes of what these functions and `harness.results.RunResult` return, by name:
             ``harness.results.NAME``.
-        cautions: Functions that take a run's `harness.store.index.AttemptIndex`, and return a
-            sentence for each problem that its answers show, such as ignored decoding parameters.
-            They are not called for simulated answers.
+        cautions: Functions that take a run's `harness.store.index.AttemptIndex`, and return
+            sentences about problems with its answers, such as ignored decoding parameters. They are
+            not called for simulated answers.
         measurements: Functions that compute fields of a run's `harness.analysis.metrics.Metrics`,
             by field. They take the `harness.store.run_folder.RunFolder`, the
             `harness.store.columns.AttemptTable`, and the `harness.store.index.AttemptIndex`, which
-            is None if only the table shall be read, and return the value or None.
-        figures: The functions that write figures for other verbs, as the report's do.
+            is None if only the table may be read. They return the field's value, or None.
+        figures: Functions that write figures for other verbs, as the report's do.
         section_builders: Functions that build something from a section of a run file, by its key:
             ``panels`` (`harness.engine.judges.JudgePanel`), ``polish``
             (`harness.engine.job.ParaphrasingModel`), ``task.shots``
@@ -147,7 +147,7 @@ class Plugin:
             ``suite`` the table of models and benchmarks of runs of several tasks
             (`harness.report.runs.suite_document`), and ``variants`` the comparison of the variants
             of a run file (`harness.report.runs.variants_document`).
-        call_layers: Functions that build what it changes in how calls are made, by name
+        call_layers: Functions that build layers of the call stack, by name
             (`harness.engine.infrastructure`).
         sections: The types of keys of run files that the core leaves to plug-ins, by key.
         batches: Functions that build the batches of a backend's provider, by the backend's name

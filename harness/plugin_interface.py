@@ -13,41 +13,45 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import ConfigError, HarnessError
-from harness.ports import BASES, Task, task_problems
+from harness.ports import BASE_CLASSES, Task, task_problems
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
 
-def problems(kind_name: str, plugin: object) -> list[str]:
-    """Return sentences about what a plug-in lacks, or why it is no plug-in of this kind."""
-    base = BASES[kind_name]
+def interface_problems(kind_name: str, plugin: object) -> list[str]:
+    """Return a sentence for each way in which a plug-in violates the interface of its kind."""
+    base = BASE_CLASSES[kind_name]
     if not isinstance(plugin, base):
         return [f"It does not inherit from harness.plugin.{base.__name__}."]
-    required = _required(base)
-    lacking = sorted(required.difference(dir(plugin))) if required else []
-    faults = [f"It has no {' and no '.join(map(repr, lacking))}."] if lacking else []
-    if isinstance(plugin, Task) and not lacking:
-        faults += task_problems(plugin)
-    return faults
+    required = _required_attributes(base)
+    missing = sorted(required.difference(dir(plugin))) if required else []
+    if missing:
+        return [f"It has no {' and no '.join(map(repr, missing))}."]
+    return list(task_problems(plugin)) if isinstance(plugin, Task) else []
 
 
 @functools.cache  # a checker may be built for each row
-def _required(base: Any) -> frozenset[str]:
-    """Return the attributes that a base class declares without a value."""
-    declared = inspect.get_annotations(base) if isinstance(base, type) else {}
-    return frozenset(declared).difference(dir(base))
+def _required_attributes(base: Any) -> frozenset[str]:
+    """Return the names of attributes that a base class annotates without a value."""
+    annotated = inspect.get_annotations(base) if isinstance(base, type) else {}
+    return frozenset(annotated).difference(dir(base))
 
 
 @functools.cache
 def options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
-    """Return the Pydantic model of a plug-in's options, cached because it takes 1 ms to build."""
+    """Build the Pydantic model of a plug-in's options (cached: it takes 1 ms)."""
     from pydantic import ConfigDict, create_model
 
     fields: dict[str, Any] = {}
-    for key, p in parameters(plugin, given=False).items():
-        annotation = Any if p.annotation is p.empty else p.annotation
-        fields[key] = (annotation, ... if p.default is p.empty else p.default)
+    for name, parameter in option_parameters(plugin).items():
+        annotation = parameter.annotation
+        if annotation is parameter.empty:
+            annotation = Any
+        default = parameter.default
+        if default is parameter.empty:
+            default = ...
+        fields[name] = (annotation, default)
     config = ConfigDict(arbitrary_types_allowed=True, allow_inf_nan=False)
     with warnings.catch_warnings():
         # Pydantic warns about options named like one of its methods, such as "schema".
@@ -56,28 +60,37 @@ def options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
 
 
 @functools.cache
-def parameters(plugin: Callable[..., Any], *, given: bool) -> dict[str, Parameter]:
-    """Return a plug-in's options or, if ``given``, the parameters that the harness supplies."""
-    with calling(f"The signature of {getattr(plugin, '__name__', plugin)}"):
+def option_parameters(plugin: Callable[..., Any]) -> dict[str, Parameter]:
+    """Return the positional parameters of a plug-in, which are its options in run files."""
+    return _parameters(plugin, Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+
+
+@functools.cache
+def supplied_parameters(plugin: Callable[..., Any]) -> dict[str, Parameter]:
+    """Return the keyword-only parameters of a plug-in, which the harness supplies."""
+    return _parameters(plugin, Parameter.KEYWORD_ONLY)
+
+
+def _parameters(plugin: Callable[..., Any], *kinds: Any) -> dict[str, Parameter]:
+    with wrap_errors(f"The signature of {getattr(plugin, '__name__', plugin)}"):
         signature = inspect.signature(plugin, eval_str=True)
-    kinds: tuple[Any, ...] = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-    if given:
-        kinds = (Parameter.KEYWORD_ONLY,)
     items = signature.parameters.items()
     return {name: parameter for name, parameter in items if parameter.kind in kinds}
 
 
 @contextlib.contextmanager
-def calling(what: str) -> Iterator[None]:
-    """Turn exceptions other than HarnessError in the block into a ConfigError about ``what``."""
+def wrap_errors(subject: str) -> Iterator[None]:
+    """Turn exceptions other than HarnessError in the block into a ConfigError about ``subject``."""
     try:
         yield
     except HarnessError:
         raise
     except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
+        frame = traceback.extract_tb(error.__traceback__)[-1]
         description = f"{type(error).__name__}: {str(error)[:200]}"
         if cause := error.__cause__:
             description += f", caused by {type(cause).__name__}: {str(cause)[:200]}"
-        problem = f"{what} fails ({description}; {Path(place.filename).name}, line {place.lineno})."
+        problem = (
+            f"{subject} fails ({description}; {Path(frame.filename).name}, line {frame.lineno})."
+        )
         raise ConfigError(problem, "Fix it, or remove it from the configuration.") from error

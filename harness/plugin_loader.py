@@ -5,7 +5,7 @@ built in (`harness.declarations.CORE`). A running program can register a plug-in
 run file can name the path of a Python file: ``./my_check.py``.
 
 The plug-in is a callable. Its positional parameters are options in run files, validated against
-their annotations. Its keyword-only parameters are supplied by the harness (`SUPPLIED`).
+their annotations. Its keyword-only parameters are supplied by the harness (`SUPPLIED_PARAMETERS`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from inspect import Parameter
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -30,16 +31,22 @@ from harness.declarations import (
     PluginMember,
     declarations,
     declared_members,
-    described,
+    describe_exception,
     kind_title,
 )
-from harness.errors import ConfigError, ExtraMissing, nearest
+from harness.errors import ConfigError, ExtraMissing, suggest_name
 from harness.execution import check_execution
-from harness.plugin_interface import calling, options_model, parameters, problems
-from harness.ports import BASES, PARAMETERS
+from harness.plugin_interface import (
+    interface_problems,
+    option_parameters,
+    options_model,
+    supplied_parameters,
+    wrap_errors,
+)
+from harness.ports import BASE_CLASSES, DECODING_PARAMETERS
 from harness.user_code import (
-    backend_of,
-    checker_of,
+    backend_factory,
+    checker_factory,
     files_sha256,
     load_file,
     local_files,
@@ -58,7 +65,7 @@ SECTION_KEYS: Mapping[str, tuple[str, ...]] = {
 }
 """For each kind, the keys of its run-file section that are not options (default: ``name``)."""
 
-SUPPLIED: Mapping[str, tuple[str, ...]] = {
+SUPPLIED_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "tasks": ("data", "judges", "panels"),
     "backends": (
         *("secret", "read", "gold", "wrong", "reply", "model", "concurrency", "timeout_s"),
@@ -75,30 +82,33 @@ SUPPLIED: Mapping[str, tuple[str, ...]] = {
 Built-in backends may also have ``cache_dir``, the folder of caches.
 """
 
-CODE = "code/"  # the start of the name of a hash of a user's code in a fingerprint
+CODE_HASH_PREFIX = "code/"  # starts the names of hashes of users' code in fingerprints
 
-FILE = ".py"  # the suffix of a plug-in's name if the name is the path of a Python file
+PYTHON_SUFFIX = ".py"  # ends the names of plug-ins that are paths of Python files
 
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}  # by kind and name
-_hashes: dict[tuple[str, str], str] = {}  # of the source when registered, by kind and name
+_registered_hashes: dict[
+    tuple[str, str], str
+] = {}  # of the source when registered, by kind and name
 
 
-def _removed() -> dict[str, tuple[object, ...]]:
+def _removed_options() -> dict[str, tuple[object, ...]]:
+    """Return all `Plugin.removed_options`."""
     removed = dict(CORE.removed_options)
     for declaration in declarations():
         removed |= declaration.plugin.removed_options
     return removed
 
 
-def without_removed(section: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the section of a saved run file without removed options that changed no verdict."""
+def drop_removed_options(section: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a section of a saved run file without removed options that changed no verdict."""
     name = section.get("name")
-    removed = _removed()
-    return {
-        key: value
-        for key, value in section.items()
-        if value not in removed.get(f"{name}.{key}", ())
-    }
+    removed = _removed_options()
+    remaining: dict[str, Any] = {}
+    for key, value in section.items():
+        if value not in removed.get(f"{name}.{key}", ()):
+            remaining[key] = value
+    return remaining
 
 
 def register(kind_name: str, name: str, plugin: Callable[..., Any], version: str = "") -> None:
@@ -108,94 +118,102 @@ def register(kind_name: str, name: str, plugin: Callable[..., Any], version: str
         kind_name: The plug-in's kind, such as ``tasks``.
         name: Its name in run files.
         plugin: Its class or factory.
-        version: Stands for what the hash of its source does not cover (`source_sha256`).
+        version: A label that is hashed with its source (`source_sha256`), for changes elsewhere.
 
     Raises:
         ConfigError: If a built-in plug-in, or a different installed one, has this name.
     """
-    installed = [
-        f"{member.module}:{member.attribute}" for member in kind(kind_name)._declared(name)
-    ]
     source = inspect.unwrap(plugin)
-    if f"{source.__module__}:{source.__qualname__}" in installed:
-        return  # it is the entry point's
+    for member in kind(kind_name)._declared_members(name):
+        if (member.module, member.attribute) == (source.__module__, source.__qualname__):
+            return  # it is already installed under this name
     if name in kind(kind_name).names() and (kind_name, name) not in _registered:
         problem = f"There already is a {kind(kind_name).title} named {name!r}."
         raise ConfigError(problem, "Give yours another name.")
-    digest = source_sha256(plugin)
+    sha256 = source_sha256(plugin)
     if version:
-        digest = hashlib.sha256(f"{digest} {version}".encode()).hexdigest()
+        sha256 = hashlib.sha256(f"{sha256} {version}".encode()).hexdigest()
     if kind_name == "backends" and inspect.isfunction(plugin):
-        plugin = _function_backend(plugin, digest, name)
+        plugin = _function_backend(plugin, sha256, name)
     _registered[kind_name, name] = plugin
-    _hashes[kind_name, name] = digest
+    _registered_hashes[kind_name, name] = sha256
 
 
-class _FromFile(NamedTuple):
+class _FilePlugin(NamedTuple):
     plugin: Callable[..., Any]
-    changed_ns: Mapping[Path, int]  # when each of its `local_files` was last changed
+    mtimes_ns: Mapping[Path, int]  # modification times of its `local_files`
 
     def is_current(self) -> bool:
-        """Return whether no file has changed since."""
-        return all(_changed_ns(file) == ns for file, ns in self.changed_ns.items())
+        """Return whether none of the files has changed since it was loaded."""
+        return all(_mtime_ns(file) == ns for file, ns in self.mtimes_ns.items())
 
 
-_loaded: dict[tuple[str, Path], _FromFile] = {}  # by kind and path
+_file_plugins: dict[tuple[str, Path], _FilePlugin] = {}  # by kind and path
 
 
-def _from_file(kind_name: str, name: str) -> _FromFile:
-    """Return the plug-in in a Python file: its ``plugin``, or else its only public definition."""
+def _load_from_file(kind_name: str, name: str) -> _FilePlugin:
+    """Load a plug-in from a Python file: its ``plugin``, or else its only public definition.
+
+    Args:
+        kind_name: The plug-in's kind, such as ``tasks``.
+        name: The path of the file.
+    """
     check_execution(name)
     title = Kind(kind_name).title
     path = Path(name)
-    key = kind_name, path.absolute()
-    loaded = _loaded.get(key)
-    if loaded is not None and loaded.is_current():
-        return loaded
-    with calling(f"The {title} {name!r}"):
+    cache_key = kind_name, path.absolute()
+    cached = _file_plugins.get(cache_key)
+    if cached is not None and cached.is_current():
+        return cached
+    with wrap_errors(f"The {title} {name!r}"):
         module = load_file(path)
-    plugin: Callable[..., Any] = getattr(module, "plugin", None) or _only_definition(
-        module, title, name
-    )
+    plugin: Callable[..., Any] | None = getattr(module, "plugin", None)
+    if plugin is None:
+        plugin = _only_definition(module, title, name)
     files = local_files(path)
     if kind_name == "checkers" and inspect.isfunction(plugin):
-        plugin = checker_of(plugin, name)
+        plugin = checker_factory(plugin, name)
     # An object with __call__ or a partial answers as a function does, unless it makes an object.
     if kind_name == "backends" and not isinstance(getattr(plugin, "func", plugin), type):
         plugin = _function_backend(plugin, files_sha256(files), name)
-    _loaded[key] = _FromFile(plugin, {file: _changed_ns(file) for file in files})
-    return _loaded[key]
+    _file_plugins[cache_key] = _FilePlugin(plugin, {file: _mtime_ns(file) for file in files})
+    return _file_plugins[cache_key]
 
 
-def _only_definition(module: ModuleType, title: str, file: str) -> Callable[..., Any]:
-    """Return the only public function or class that the module of a file defines."""
+def _only_definition(module: ModuleType, title: str, path: str) -> Callable[..., Any]:
+    """Return the only public function or class that a module defines.
+
+    Args:
+        module: The module of a plug-in's file.
+        title: The plug-in's kind in the singular, for messages.
+        path: The path of the file, for messages.
+    """
     public: dict[str, Callable[..., Any]] = {}
     for name, value in vars(module).items():
         if callable(value) and not name.startswith("_"):
             public[name] = value
-    defined = [name for name, value in public.items() if _module_of(value) == module.__name__]
-    if len(defined) == 1:
-        return public[defined[0]]
-    problem = f"{file} defines {len(defined)} public functions and classes, not one."
-    imported = [name for name, value in public.items() if inspect.isfunction(value)]
-    example = (defined or imported or ["MyClass"])[-1]
+    defined_here: list[str] = []
+    for name, value in public.items():
+        if getattr(value, "__module__", "") == module.__name__:
+            defined_here.append(name)
+    if len(defined_here) == 1:
+        return public[defined_here[0]]
+    problem = f"{path} defines {len(defined_here)} public functions and classes, not one."
+    functions = [name for name, value in public.items() if inspect.isfunction(value)]
+    example = (defined_here or functions or ["MyClass"])[-1]
     remedy = f"Name the {title} in the file: plugin = {example}."
-    if defined:
+    if defined_here:
         remedy += " Or begin the names of helpers with '_'."
     raise ConfigError(problem, remedy)
 
 
-def _module_of(value: object) -> str:
-    return str(getattr(value, "__module__", ""))
+def _function_backend(function: Callable[..., Any], sha256: str, name: str) -> Callable[..., Any]:
+    with wrap_errors(f"The backend {name!r}"):
+        file = Path(name).name if name.endswith(PYTHON_SUFFIX) else ""
+        return backend_factory(function, sha256, file)
 
 
-def _function_backend(function: Callable[..., Any], digest: str, name: str) -> Callable[..., Any]:
-    with calling(f"The backend {name!r}"):
-        file = Path(name).name if name.endswith(FILE) else ""
-        return backend_of(function, digest, file)
-
-
-def _changed_ns(path: Path) -> int:
+def _mtime_ns(path: Path) -> int:
     with contextlib.suppress(OSError):
         return path.stat().st_mtime_ns
     return 0
@@ -203,17 +221,17 @@ def _changed_ns(path: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """All plug-ins of one kind: a key of `BASES`, such as ``tasks``, or ``figures``."""
+    """All plug-ins of one kind."""
 
-    name: str
+    name: str  # a key of `BASE_CLASSES`, such as "tasks", or another field of `Plugin`
 
     @property
     def title(self) -> str:
         """The kind in the singular, for messages ("post-processor")."""
         return kind_title(self.name)
 
-    def _declared(self, name: str) -> list[PluginMember]:
-        """Return the members of this name in all declarations."""
+    def _declared_members(self, name: str) -> list[PluginMember]:
+        """Return the members with a name in run files, such as ``json`` or ``FAMILY:ENTRY``."""
         members = declared_members(self.name)
         family, colon, entry = name.partition(":")
         if colon:
@@ -232,7 +250,7 @@ class Kind:
         return sorted(names)
 
     def load(self, name: str) -> Callable[..., Any]:
-        """Return the class or factory of a plug-in.
+        """Return the class or factory of a plug-in, given its name in run files.
 
         Raises:
             ConfigError: If there is no such plug-in, or it cannot be loaded.
@@ -240,20 +258,20 @@ class Kind:
         """
         if (self.name, name) in _registered:
             return _registered[self.name, name]
-        if name.endswith(FILE):
+        if name.endswith(PYTHON_SUFFIX):
             if not Path(name).is_file():
                 problem = f"There is no file {name!r} with a {self.title}."
                 raise ConfigError(problem, "Check the path.")
-            return _from_file(self.name, name).plugin
+            return _load_from_file(self.name, name).plugin
         return self._load_declared(name)
 
     def _load_declared(self, name: str) -> Callable[..., Any]:
-        members = self._declared(name)
+        members = self._declared_members(name)
         if not members:
-            remedy = _broken(self.name, name) or nearest(name, self.names())
+            remedy = _declaration_remedy(self.name, name) or suggest_name(name, self.names())
             if self.name == "run_steps":  # its name is not the user's
-                remedy = _broken(self.name, name) or "Install a plug-in that brings it."
-            raise self._unknown(name, remedy)
+                remedy = _declaration_remedy(self.name, name) or "Install a plug-in that brings it."
+            raise self._unknown_name_error(name, remedy)
         packages = " and ".join(sorted(member.package for member in members))
         if len({(member.module, member.attribute) for member in members}) > 1:
             problem = f"There are two plug-ins for the {self.title} {name!r}: from {packages}."
@@ -263,52 +281,53 @@ class Kind:
         except KeyError:
             family = name.partition(":")[0]
             names = [candidate for candidate in self.names() if candidate.startswith(family)]
-            raise self._unknown(name, nearest(name, names)) from None
+            raise self._unknown_name_error(name, suggest_name(name, names)) from None
         except ExtraMissing:
             raise
         except Exception as error:  # a third party's module may raise anything on import
             problem = f"The {self.title} {name!r} from {packages} cannot be loaded"
-            problem += f" ({described(error)})."
+            problem += f" ({describe_exception(error)})."
             raise ConfigError(problem, "Fix or uninstall that package.") from error
         if members[0].entry or self.name != "checkers" or not inspect.isfunction(plugin):
             return plugin
-        return checker_of(plugin, name)
+        return checker_factory(plugin, name)
 
-    def _unknown(self, name: str, remedy: str) -> ConfigError:
+    def _unknown_name_error(self, name: str, remedy: str) -> ConfigError:
         return ConfigError(f"There is no {self.title} named {name!r}.", remedy)
 
     def origin(self, name: str) -> dict[str, str]:
-        """Return a plug-in's ``package`` (or file), ``version``, and the ``sha256`` of its code.
+        """Return the source of a plug-in: its ``package``, ``version`` and ``sha256``.
 
-        An unknown value is "".
+        For a Python file, ``package`` is its path. An unknown value is "".
         """
         plugin = self.load(name)
         if (self.name, name) in _registered:
-            return {"package": "", "version": "", "sha256": _hashes[self.name, name]}
-        if name.endswith(FILE):
+            return {"package": "", "version": "", "sha256": _registered_hashes[self.name, name]}
+        if name.endswith(PYTHON_SUFFIX):
             return {"package": name, "version": "", "sha256": files_sha256(self.files(name))}
-        member = self._declared(name)[0]
+        member = self._declared_members(name)[0]
         if member.package != DISTRIBUTION:
-            digest = files_sha256(_code(member.module))
+            digest = files_sha256(_hashed_files(member.module))
             return {"package": member.package, "version": member.version, "sha256": digest}
         digest = files_sha256([Path(inspect.getfile(plugin))])
         return {"package": "harness", "version": harness.__version__, "sha256": digest}
 
     def files(self, name: str) -> list[Path]:
-        """Return the files of a plug-in that is named by its path, or else []."""
-        registered = (self.name, name) in _registered or not name.endswith(FILE)
-        return [] if registered else [*_from_file(self.name, name).changed_ns]
+        """Return the local files of a plug-in in a Python file, or [] for any other plug-in."""
+        if (self.name, name) in _registered or not name.endswith(PYTHON_SUFFIX):
+            return []
+        return [*_load_from_file(self.name, name).mtimes_ns]
 
-    def own_sha256(self, name: str) -> str:
-        """Return a hash of a plug-in that is registered or in a Python file ("" for any other)."""
-        return self.origin(name)["sha256"] if self.is_own_code(name) else ""
+    def user_code_sha256(self, name: str) -> str:
+        """Return a hash of a plug-in's code if it is the user's (`is_user_code`), or else ""."""
+        return self.origin(name)["sha256"] if self.is_user_code(name) else ""
 
-    def is_own_code(self, name: str) -> bool:
-        """Return whether a plug-in is the user's own: registered, or in a Python file."""
-        return name.endswith(FILE) or (self.name, name) in _registered
+    def is_user_code(self, name: str) -> bool:
+        """Return whether a plug-in is registered by this process, or in a Python file."""
+        return name.endswith(PYTHON_SUFFIX) or (self.name, name) in _registered
 
     def is_registered(self, name: str, function: Callable[..., Any]) -> bool:
-        """Return whether this process has registered this very function under the name."""
+        """Return whether this process has registered the given function under a name."""
         plugin = _registered.get((self.name, name))
         return getattr(plugin, "__wrapped__", plugin) is function
 
@@ -316,7 +335,7 @@ class Kind:
         """Return the names of the plug-ins that this process has registered."""
         return [name for kind_name, name in _registered if kind_name == self.name]
 
-    def options(self, name: str, options: Mapping[str, Any]) -> BaseModel:
+    def validate_options(self, name: str, options: Mapping[str, Any]) -> BaseModel:
         """Validate a plug-in's options in a run file, and return them with defaults filled in.
 
         Raises:
@@ -325,31 +344,33 @@ class Kind:
         from pydantic import ValidationError
 
         plugin = self.load(name)
-        option_names = parameters(plugin, given=False).keys()
+        valid_keys = option_parameters(plugin).keys()
         for key in options:
-            if key not in option_names:
-                raise self._unknown_option(name, key, option_names)
+            if key not in valid_keys:
+                raise self._unknown_option_error(name, key, valid_keys)
         try:
             return options_model(plugin)(**options)
         except ValidationError as error:
-            raise self._invalid_option(name, error.errors()[0]) from None
+            raise self._invalid_option_error(name, error.errors()[0]) from None
 
-    def _unknown_option(self, name: str, key: str, option_names: Collection[str]) -> ConfigError:
-        remedy = nearest(key, {*option_names, *SECTION_KEYS.get(self.name, ("name",))})
-        if self.name == "backends" and key in PARAMETERS:
-            right_key = key if key == "seed" else f"decoding.{key}"
-            remedy = f"Did you mean {right_key!r}? It is not a key of the model."
+    def _unknown_option_error(
+        self, name: str, key: str, valid_keys: Collection[str]
+    ) -> ConfigError:
+        remedy = suggest_name(key, {*valid_keys, *SECTION_KEYS.get(self.name, ("name",))})
+        if self.name == "backends" and key in DECODING_PARAMETERS:
+            correct_key = key if key == "seed" else f"decoding.{key}"
+            remedy = f"Did you mean {correct_key!r}? It is not a key of the model."
         if self.name == "tasks" and key == "feedback":
             remedy = "Write rounds.feedback, which words the feedback of any task."
-        if f"{name}.{key}" in _removed():
+        if f"{name}.{key}" in _removed_options():
             remedy = "It is gone: remove it (CHANGELOG.md)."
         return ConfigError(f"The {self.title} {name!r} has no option {key!r}.", remedy)
 
-    def _invalid_option(self, name: str, error: ErrorDetails) -> ConfigError:
+    def _invalid_option_error(self, name: str, error: ErrorDetails) -> ConfigError:
         kind = error["type"]
-        # Pydantic also names the types of a union, as in target.str.
-        first, *location = map(str, error["loc"])
-        option = ".".join([first, *(part for part in location if not _TYPE.fullmatch(part))])
+        first_key, *location = map(str, error["loc"])
+        keys = [key for key in location if not _TYPE_NAME.fullmatch(key)]
+        option = ".".join([first_key, *keys])
         reason = error["msg"].removeprefix("Value error, ")
         remedy = ""
         if kind == "string_type":
@@ -360,7 +381,7 @@ class Kind:
                 remedy = f"Within the shell's quotes, too: -o '{section}{option}=\"{value}\"'."
         problem = f"Option {option!r} of the {self.title} {name!r}: "
         problem += f"{reason[:1].lower()}{reason[1:]}."
-        if option in SUPPLIED.get(self.name, ()):
+        if option in SUPPLIED_PARAMETERS.get(self.name, ()):
             remedy = "The harness supplies a parameter of this name only if it is keyword-only."
         elif kind == "missing":
             problem = f"The {self.title} {name!r} needs the option {option!r}."
@@ -373,41 +394,53 @@ class Kind:
     def build(self, name: str, options: Mapping[str, Any], **objects: Any) -> Any:
         """Build a plug-in from its options.
 
-        The plug-in gets those of the ``objects`` for which it has parameters.
+        Args:
+            name: The plug-in's name in run files.
+            options: Its options in the run file.
+            objects: Values for its keyword-only parameters. Values for others are ignored.
 
         Raises:
             ConfigError: If an option is invalid, or the plug-in fails or does not fit its
                 interface.
             HarnessError: If the plug-in raises one.
         """
-        validated = self.options(name, options)
-        where = f"The {self.title} {name!r}"
+        validated = self.validate_options(name, options)
         plugin = self.load(name)
-        supplied = parameters(plugin, given=True)
-        suppliable = {*SUPPLIED.get(self.name, {}), *objects}
-        for key, parameter in supplied.items():
-            if parameter.default is parameter.empty and key not in suppliable:
-                problem = f"{where} has a keyword-only parameter {key!r}, which the harness does"
-                remedy = f"{nearest(key, suppliable)} An option must be a positional parameter."
-                raise ConfigError(f"{problem} not supply.", remedy.strip())
+        parameters = supplied_parameters(plugin)
+        self._check_supplied(name, parameters, {*SUPPLIED_PARAMETERS.get(self.name, ()), *objects})
         if missing := sorted(getattr(plugin, "__abstractmethods__", ())):
-            faults = [f"It has no {' and no '.join(map(repr, missing))}."]
-        else:
-            arguments = {key: objects[key] for key in supplied if key in objects}
-            with calling(where):
-                built = plugin(**dict(validated), **arguments)
-            faults = problems(self.name, built)
-        if faults:
-            remedy = "'harness docs plugins' lists all members, and says how to move a plug-in."
-            raise ConfigError(f"{where} does not fit its interface. {faults[0]}", remedy)
-        return built
+            problem = f"It has no {' and no '.join(map(repr, missing))}."
+            raise self._interface_error(name, problem)
+        arguments = {key: objects[key] for key in parameters if key in objects}
+        with wrap_errors(f"The {self.title} {name!r}"):
+            built_plugin = plugin(**dict(validated), **arguments)
+        problems = interface_problems(self.name, built_plugin)
+        if problems:
+            raise self._interface_error(name, problems[0])
+        return built_plugin
+
+    def _check_supplied(
+        self, name: str, parameters: Mapping[str, Parameter], supplied: Collection[str]
+    ) -> None:
+        """Check that the harness supplies all keyword-only parameters without a default."""
+        for key, parameter in parameters.items():
+            if parameter.default is parameter.empty and key not in supplied:
+                problem = f"The {self.title} {name!r} has a keyword-only parameter {key!r}, which"
+                remedy = f"{suggest_name(key, supplied)} An option must be a positional parameter."
+                raise ConfigError(f"{problem} the harness does not supply.", remedy.strip())
+
+    def _interface_error(self, name: str, problem: str) -> ConfigError:
+        remedy = "'harness docs plugins' lists all members, and says how to move a plug-in."
+        message = f"The {self.title} {name!r} does not fit its interface. {problem}"
+        return ConfigError(message, remedy)
 
 
-_TYPE = re.compile(r"str|int|float|bool|dict|(list|tuple|dict)\[.*\]")  # in an error's location
+# The name of a member of a union, which Pydantic adds to an error's location.
+_TYPE_NAME = re.compile(r"str|int|float|bool|dict|(list|tuple|dict)\[.*\]")
 
 
-def _broken(kind_name: str, name: str) -> str:
-    """Return what to do if an installed package may declare a name in a way that is not read."""
+def _declaration_remedy(kind_name: str, name: str) -> str:
+    """Return a remedy if an installed package's declaration of a name cannot be read, or ""."""
     if not any(declaration.package == DISTRIBUTION for declaration in declarations()):
         return (
             "The harness was installed before its benchmarks became plug-ins: install it again "
@@ -415,7 +448,7 @@ def _broken(kind_name: str, name: str) -> str:
         )
     for declaration in declarations():
         if declaration.problem:
-            return declaration.fault
+            return declaration.load_error
     for entry in entry_points(group=f"harness.{kind_name}", name=name):
         package = entry.dist.name if entry.dist else entry.value
         return (
@@ -425,8 +458,8 @@ def _broken(kind_name: str, name: str) -> str:
     return ""
 
 
-def _code(module: str) -> list[Path]:
-    """Return the files whose content is hashed as a module's code."""
+def _hashed_files(module: str) -> list[Path]:
+    """Return the Python files of a module's top-level package, or of the module itself."""
     for name in (module.partition(".")[0], module):
         file = getattr(sys.modules.get(name), "__file__", None)  # namespace packages have none
         if file:
@@ -435,23 +468,23 @@ def _code(module: str) -> list[Path]:
     return []
 
 
-def external() -> list[str]:
-    """Return the loaded third-party plug-ins in the form "task 'NAME' (PACKAGE)"."""
-    loaded = set()
+def loaded_external_plugins() -> list[str]:
+    """Return the loaded third-party plug-ins, sorted, in the form "task 'NAME' (PACKAGE)"."""
+    names = set()
     for declaration in declarations():
         if declaration.package != DISTRIBUTION:
             for member in declaration.members():
                 if member.module in sys.modules:
-                    loaded.add(f"{member.title} ({member.package})")
-    return sorted(loaded)
+                    names.add(f"{member.title} ({member.package})")
+    return sorted(names)
 
 
 def kind(name: str) -> Kind:
     """Return a kind of plug-in by its name, such as ``tasks``.
 
     Raises:
-        ValueError: If the name is not in `BASES`.
+        ValueError: If the name is not in `BASE_CLASSES`.
     """
-    if name not in BASES:
+    if name not in BASE_CLASSES:
         raise ValueError(f"no such kind of plug-in: {name}")
     return Kind(name)

@@ -36,22 +36,22 @@ from harness.records import (
 B = TypeVar("B")
 
 
-def overrides(plugin: object, method: Callable[..., Any]) -> bool:
+def overrides_method(plugin: object, method: Callable[..., Any]) -> bool:
     """Return whether a plug-in's class overrides a method of its base class.
 
-    For what only the class can say, before there is an instance, or what saves work for each
-    sample. Everything else calls the method, whose default does nothing.
+    Used before there is an instance, or to save work for each sample. In all other cases, call the
+    method: its default does nothing.
 
     Args:
-        plugin: A plug-in, its class, or a factory of plug-ins, which overrides nothing.
+        plugin: A plug-in or its class. For a factory of plug-ins, the result is False.
         method: The method of the base class, such as `Task.criteria`.
     """
-    kind = plugin if isinstance(plugin, type) else type(plugin)
-    return getattr(kind, method.__name__, method) is not method
+    plugin_type = plugin if isinstance(plugin, type) else type(plugin)
+    return getattr(plugin_type, method.__name__, method) is not method
 
 
-def class_of(plugin: object, base: type[B]) -> type[B]:
-    """Return a plug-in's class or, if it is a factory of unknown plug-ins, the base class."""
+def plugin_class(plugin: object, base: type[B]) -> type[B]:
+    """Return a plug-in if it is a class, or the base class if it is a factory."""
     return plugin if isinstance(plugin, type) and issubclass(plugin, base) else base
 
 
@@ -85,7 +85,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class TableFigure:
-    """A column of figures in a paper's table. ``of`` is the kind of figure.
+    """A column of a paper's table, such as a pass rate. ``of`` is the kind of figure.
 
     - ``passed``: the pass rate, with unparseable answers failing.
     - ``answered``: the pass rate over answers that have the score `score`.
@@ -99,8 +99,8 @@ class TableFigure:
 
     A figure with a `score` (except ``macro_f1``), a `label` or an `average` is shown only for runs
     that have these, which lets a task's modes share one table. For ``passed``, ``score`` and kinds
-    of plug-ins, the groups of the label `average` count equally. Without an
-    `average`, all answers count equally.
+    of plug-ins, the groups of the label `average` have equal weights. Without an `average`, all
+    answers have equal weights.
     """
 
     name: str  # in the paper (``Gen Acc``)
@@ -118,10 +118,9 @@ class FigureKind:
     """A kind of figure that a plug-in brings: the mean of a score that is computed for a table.
 
     Attributes:
-        samples: Returns samples, and the name of their score, given a run's samples and the figure.
-            Samples are a `harness.store.columns.AttemptTable`. There may be other samples, such as
-            one for each cluster.
-        note: What a table says of the figure. ``{0}`` stands for the figure.
+        samples: Takes a run's samples (a `harness.store.columns.AttemptTable`) and the figure.
+            Returns the samples to average, such as one per cluster, and the name of their score.
+        note: The note below a table with the figure. ``{0}`` stands for the figure's name.
     """
 
     samples: Callable[[Any, TableFigure], tuple[Any, str]]
@@ -139,7 +138,7 @@ class PaperTable:
 
 
 class Paper(Struct, frozen=True, kw_only=True):
-    """What tables, reports and ablations show of a benchmark's paper: see the same in `Task`."""
+    """The contents of a benchmark's paper that tables, reports and ablations show (see `Task`)."""
 
     table: PaperTable | None = None
     claims: tuple[Claim, ...] | None = None  # None if the task has none
@@ -148,7 +147,12 @@ class Paper(Struct, frozen=True, kw_only=True):
 
 
 def read_paper(module: str, name: str = "paper.yaml") -> Paper:
-    """Return what a YAML file beside a module, given by its path, says of a benchmark's paper."""
+    """Read a benchmark's `Paper` from a YAML file.
+
+    Args:
+        module: The path of a module in the file's folder (``__file__``).
+        name: The name of the file.
+    """
     return yaml.decode((Path(module).parent / name).read_bytes(), type=Paper)
 
 
@@ -161,7 +165,7 @@ class DataTable:
     source: str = ""  # the paper and its table or figure
 
 
-PARAMETERS = frozenset({"temperature", "top_p", "max_tokens", "stop", "extra", "seed"})
+DECODING_PARAMETERS = frozenset({"temperature", "top_p", "max_tokens", "stop", "extra", "seed"})
 """Names of the backend features that are decoding parameters (see `Backend.features`)."""
 
 CONSTRAINTS: frozenset[ConstraintKind] = frozenset(get_args(ConstraintKind))
@@ -222,15 +226,15 @@ class Backend(ABC):
     """
 
     prompt_caching: bool = False
-    """Whether to send one call ahead of the others that share its prompt's beginning.
+    """Whether to send one of the calls with a common beginning of the prompt before the others.
 
-    The others then find it in the provider's prompt cache.
+    The others then read the beginning from the provider's prompt cache.
     """
 
     preferred_concurrency: int | None = None
-    """The number of calls in flight to begin with, which is also the default maximum.
+    """The initial number of calls in flight, which is also the default maximum, or None.
 
-    For a backend that works on many calls at once, such as an engine that batches its calls.
+    For a backend that processes calls in batches.
     """
 
     may_change: ClassVar[frozenset[str]] = frozenset()
@@ -253,20 +257,23 @@ class Backend(ABC):
         """Close connections and end processes. May be called twice."""
 
     def check_decoding(self, name: str, decoding: Decoding) -> None:
-        """Raise ConfigError if the backend does not accept a run file's decoding parameters.
+        """Check that the backend accepts a run file's decoding parameters.
 
         A seed is always accepted: it also sets the order of instances and seeds simulations.
 
         Args:
             name: The backend's name in the run file.
             decoding: The parameters. Their constraint is checked elsewhere.
+
+        Raises:
+            ConfigError: If it does not accept one of them.
         """
-        refused = sorted(decoding.given().keys() - self.features - {"constraint"})
+        refused = sorted(decoding.specified_fields().keys() - self.features - {"constraint"})
         if refused:
             keys = ", ".join(f"decoding.{key}" for key in refused)
-            here = f" (here: {self.endpoint})" if self.endpoint else ""
+            endpoint = f" (here: {self.endpoint})" if self.endpoint else ""
             raise ConfigError(
-                f"The backend {name!r} does not accept {keys}{here}.",
+                f"The backend {name!r} does not accept {keys}{endpoint}.",
                 "Remove it, or set it to null. 'harness docs providers' says what backends accept.",
             )
 
@@ -298,10 +305,10 @@ class Backend(ABC):
         return {}
 
     def key_part(self, request: Request) -> str:
-        """Return text to add to a request's cache key, or "" if the request has its usual form.
+        """Return text to add to a request's cache key, or "".
 
         For a backend whose options may change what it sends, or answers, for the same request. If
-        another package's backend does not define it, all its options are part of the key.
+        a third-party backend does not override this method, all its options are part of the key.
         """
         return ""
 
@@ -339,14 +346,14 @@ class Judge(ABC):
         """Return the questions that follow these replies, or () if `parse` can read the replies.
 
         For judges that hold a conversation. Must be a pure function. There is one reply per sample
-        of each question so far, in order. If a call fails, nothing more is asked.
+        of each question so far, in order. If a call fails, no further questions are asked.
         """
         return ()
 
     def warnings(self, instances: Iterable[Instance[Any]]) -> str:
-        """Return warnings for the user before any call, or "".
+        """Return warnings to show before any call, such as about instances that it cannot score.
 
-        For example, which of these instances the judge cannot score.
+        The result is "" if there are none.
         """
         return ""
 
@@ -364,12 +371,12 @@ class Judge(ABC):
 
 def decides_by_criteria(judge: object) -> bool:
     """Return whether a judge, its class or a factory of judges decides on a task's criteria."""
-    kind = judge if isinstance(judge, type) else type(judge)
-    return issubclass(kind, Judge) and kind.by_criteria
+    judge_type = judge if isinstance(judge, type) else type(judge)
+    return issubclass(judge_type, Judge) and judge_type.by_criteria
 
 
 class OtherAnswers(Protocol):
-    """Another run's answers, which a judge compares with those of this run."""
+    """The answers of another run, with which a judge compares those of this run."""
 
     def has(self, instance: Instance[Any]) -> bool:
         """Return whether there is an answer to an instance."""
@@ -414,9 +421,9 @@ class Measure(ABC):
 
     @abstractmethod
     def number(self, units: Sequence[str]) -> int:
-        """Return the number that is computed from a text. Must be a pure function.
+        """Compute the number from a text's units, such as its words. Must be a pure function.
 
-        ``units`` are the text's units, such as its words, without periods and spaces around them.
+        ``units`` have no periods and spaces at their ends.
         """
 
     @abstractmethod
@@ -450,7 +457,7 @@ PostProcessor = Callable[[str], str]
 
 
 class Observer(ABC):
-    """A follower of one session of a run, which reports the session to another system.
+    """Receives the events of one session of a run, for example to report them to a tracker.
 
     The run waits for each call, so methods must return at once and queue slow work. If a method
     raises an exception, the run continues, and the observer is not called again in this session.
@@ -462,11 +469,11 @@ class Observer(ABC):
 
     @abstractmethod
     def attempt(self, attempt: Attempt) -> None:
-        """Called when an attempt of this session has been written to ``attempts.jsonl``."""
+        """Called after an attempt of this session is written to ``attempts.jsonl``."""
 
     @abstractmethod
     def run_ended(self, ended: str, metrics: Mapping[str, Any]) -> None:
-        """Called when the session has ended and the run's metrics are written.
+        """Called after the session has ended and the run's metrics are written.
 
         Args:
             ended: ``finished``, ``interrupted``, ``budget`` or ``failed``.
@@ -495,7 +502,7 @@ class Task(ABC, Generic[D]):
     """A benchmark: its instances, prompts and scoring. ``D`` is the type of an instance's data."""
 
     on_truncated: Literal["fail", "grade"]
-    """Whether answers cut off at ``max_tokens`` fail or are graded as usual."""
+    """Whether answers that are cut off at ``max_tokens`` fail, or are graded like others."""
 
     measure: str | None = None
     """The name of the score that is the primary metric, which tables show first.
@@ -582,7 +589,7 @@ class Task(ABC, Generic[D]):
     def score_names(self, instance: Instance[D]) -> Collection[str] | None:
         """Return the names of all scores that an answer to an instance may have.
 
-        Bounds on other scores are then refused before any call. None if they are not known.
+        Bounds on other scores are then rejected before any call. None if the names are unknown.
         """
         return None
 
@@ -600,14 +607,14 @@ class Task(ABC, Generic[D]):
     def extracted(self, instance: Instance[D], text: str) -> str | None:
         """Return the part of a reply that is scored, for reports. Must be a pure function.
 
-        The result is None if the whole reply is scored, or if it has no such part.
+        The result is None if the whole reply is scored, or if the part is missing.
         """
         return None
 
     def aggregate_answers(self, answers: Iterable[GivenAnswer]) -> Aggregates:
-        """Return metrics over all of a run's answers that are no means, such as a perplexity.
+        """Return metrics over all of a run's answers, other than means, such as a perplexity.
 
-        ``answers`` has the answers of round 1, or to all turns of a conversation, by instance,
+        ``answers`` are those of round 1, or of all turns of a conversation, ordered by instance,
         sample and turn. Missing answers are omitted.
         """
         return {}
@@ -632,11 +639,10 @@ class Task(ABC, Generic[D]):
         return 1
 
     def adapted_request(self, instance: Instance[D], request: Request) -> Request:
-        """Return the request for an instance's answer, given the request of the run file.
+        """Adapt the request for an instance's answer, for example to add stop texts.
 
-        It may say where answers stop, for example. Must be a pure function. Values set by the run
-        file should not be replaced. Parameters that the backend does not accept are removed
-        afterwards.
+        Must be a pure function. Values set by the run file should not be replaced. Parameters that
+        the backend does not accept are removed afterwards.
         """
         return request
 
@@ -648,12 +654,16 @@ class Task(ABC, Generic[D]):
         return False
 
     def check_shots(self) -> None:
-        """Raise ConfigError if the task takes no few-shot examples (``task.shots``)."""
+        """Check that the task accepts few-shot examples (``task.shots``).
+
+        Raises:
+            ConfigError: If it does not.
+        """
 
     def must_keep(self, instance: Instance[D]) -> Sequence[str] | None:
-        """Return the strings that a paraphrase of the prompt or of feedback must keep unchanged.
+        """Return the strings that a paraphrase of the prompt or feedback must contain unchanged.
 
-        None if the task cannot be paraphrased.
+        The result is None if the task cannot be paraphrased.
         """
         return None
 
@@ -688,33 +698,40 @@ class Task(ABC, Generic[D]):
         return 1
 
     def at_turn(self, instance: Instance[D], answers: Sequence[str]) -> Instance[D]:
-        """Return an instance as of a turn. ``answers`` has the answers to all earlier turns.
+        """Return the instance for a turn of a conversation.
 
-        The result's messages are the conversation so far, ending with the user's turn; its scores,
-        criteria and reference are those of this turn's answer. Without answers, it is ``instance``.
+        Its messages are the conversation so far, ending with the user's turn. Its scores, criteria
+        and reference are those of this turn's answer.
+
+        Args:
+            instance: The instance for the first turn.
+            answers: The model's answers to all earlier turns.
         """
         return instance
 
     def user_role(self, instance: Instance[D]) -> UserRole | None:
-        """Return the user that a model is to play after the first turn, or None if none does."""
+        """Return the user whom a model plays after the first turn, or None if there is none."""
         return None
 
     def at_played_turn(
         self, instance: Instance[D], messages: Sequence[Message], last: bool
     ) -> Instance[D]:
-        """Return an instance as of a turn of a conversation with a played user.
+        """Return the instance for a turn of a conversation with a played user.
 
-        ``messages`` is the conversation so far, ending with the user's turn. ``last`` says whether
-        the model's next answer is its last one. The result has the scores and criteria of the next
-        answer, ``instance`` those of the last answer.
+        Its scores and criteria are those of the model's next answer.
+
+        Args:
+            instance: The instance, with the scores and criteria of the last answer.
+            messages: The conversation so far, ending with the user's turn.
+            last: Whether the next answer is the last one.
         """
         return instance
 
     @staticmethod
     def fields(encoding: str) -> Mapping[str, str]:
-        """Return the fields of an encoding: their full names, as in the paper, by short name.
+        """Return the fields that an encoding of prompts contains, for a task with `claims`.
 
-        For a task with `claims`.
+        The result maps short names to the full names in the paper.
         """
         return {}
 
@@ -730,28 +747,28 @@ class Task(ABC, Generic[D]):
         yield from ()
 
 
-_TOGETHER = (
+_METHOD_PAIRS = (
     (Task.turns, Task.at_turn),
     (Task.user_role, Task.at_played_turn),
     (Task.criteria, Task.instruction),
 )
-"""Methods of which the first is of no use without the second."""
+"""Pairs of methods: a task that overrides the first must override the second."""
 
 
 def task_problems(task: Task[Any]) -> Iterator[str]:
-    """Yield a sentence for each invalid value, and for each method that another one needs."""
+    """Yield a sentence for each invalid attribute and each missing method of a task."""
     if task.on_truncated not in ("fail", "grade"):
         yield "Its 'on_truncated' is neither 'fail' nor 'grade'."
-    if task.measure is not None and not overrides(task, Task.score_of_no_answer):
+    if task.measure is not None and not overrides_method(task, Task.score_of_no_answer):
         yield "It has a 'measure' and no 'score_of_no_answer'."
-    if not overrides(task, Task.constraint) and task.constraint_kind is not None:
+    if not overrides_method(task, Task.constraint) and task.constraint_kind is not None:
         yield "It has a 'constraint_kind' and no 'constraint'."
-    for first, second in _TOGETHER:
-        if overrides(task, first) and not overrides(task, second):
-            yield f"It has {first.__name__!r} and no {second.__name__!r}."
+    for method, needed_method in _METHOD_PAIRS:
+        if overrides_method(task, method) and not overrides_method(task, needed_method):
+            yield f"It has {method.__name__!r} and no {needed_method.__name__!r}."
 
 
-BASES: Mapping[str, Any] = {
+BASE_CLASSES: Mapping[str, Any] = {
     "tasks": Task,
     "backends": Backend,
     "judges": Judge,

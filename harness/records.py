@@ -25,7 +25,7 @@ JsonObject = dict[str, Any]  # by name: any values that JSON can have
 Role = Literal["system", "user", "assistant"]
 Outcome = Literal["ok", "truncated", "refused", "empty", "unparseable", "crashed", "error"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-WITHOUT_REPLY: tuple[Outcome, ...] = ("crashed", "error")  # the call itself failed
+OUTCOMES_WITHOUT_REPLY: tuple[Outcome, ...] = ("crashed", "error")  # the call itself failed
 NO_ANSWER_IN_TIME = "no answer in time"  # the ``exception`` of a crash that is a time-out
 
 # Finish reasons, ours and those of providers, which the cache and the attempts keep as received.
@@ -69,7 +69,11 @@ ConstraintKind = Literal["json_schema", "regex", "choices", "grammar"]
 
 @dataclass(frozen=True, slots=True)
 class DecodingConstraint:
-    """A constraint on the whole answer. Exactly one field must be set (otherwise, ValueError)."""
+    """A constraint on the whole answer.
+
+    Raises:
+        ValueError: Unless exactly one field is set.
+    """
 
     json_schema: dict[str, Any] | None = None  # JSON that is valid against this schema
     regex: str | None = None  # a text that matches as a whole
@@ -79,21 +83,21 @@ class DecodingConstraint:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic)
 
     def __post_init__(self) -> None:
-        if len(self.given()) != 1:
+        if len(self.specified_fields()) != 1:
             raise ValueError("constraint is one of json_schema, regex, choices, grammar")
 
     @property
     def kind(self) -> ConstraintKind:
         """The name of the field that is set."""
-        return cast("ConstraintKind", next(iter(self.given())))
+        return cast("ConstraintKind", next(iter(self.specified_fields())))
 
-    def given(self) -> dict[str, Any]:
+    def specified_fields(self) -> dict[str, Any]:
         """Return the field that is set, as a mapping from its name to its value."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {name: value for name, value in fields.items() if value not in (None, ())}
 
 
-MOST_LOGPROBS = 20  # tokens per position that can be requested (OpenAI's limit)
+MAX_LOGPROBS = 20  # tokens per position that can be requested (OpenAI's limit)
 
 
 @dataclass(frozen=True)
@@ -113,22 +117,22 @@ class Decoding:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic)
 
     def __post_init__(self) -> None:
-        if self.logprobs is not None and not 1 <= self.logprobs <= MOST_LOGPROBS:
-            raise ValueError(f"logprobs must be 1 to {MOST_LOGPROBS}")
+        if self.logprobs is not None and not 1 <= self.logprobs <= MAX_LOGPROBS:
+            raise ValueError(f"logprobs must be 1 to {MAX_LOGPROBS}")
 
-    def given(self) -> dict[str, Any]:
-        """Return the fields that are set and not False, by name. A constraint becomes a dict."""
-        return self._given.copy()
+    def specified_fields(self) -> dict[str, Any]:
+        """Return the fields that are set and not False, by name, with the constraint as a dict."""
+        return self._specified_fields.copy()
 
     @cached_property
-    def _given(self) -> dict[str, Any]:  # needed several times per call
+    def _specified_fields(self) -> dict[str, Any]:  # needed several times per call
         fields: dict[str, Any] = {}
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
             if value or (value == 0 and value is not False):
                 fields[name] = value
         if isinstance(self.constraint, DecodingConstraint):
-            fields["constraint"] = self.constraint.given()
+            fields["constraint"] = self.constraint.specified_fields()
         return fields
 
 
@@ -158,10 +162,10 @@ class Origin(Struct, frozen=True, omit_defaults=True):
 
 
 class PromptCut(NamedTuple):
-    """The place in a prompt where its shared beginning ends: an offset in one of its messages."""
+    """The point in a prompt where the beginning that it shares with other prompts ends."""
 
-    message: int  # the message's number, from 0
-    characters: int  # the offset in its content
+    message_index: int  # of the message in which it lies, from 0
+    character_offset: int  # in the message's content
 
 
 class Request(Struct, frozen=True):
@@ -181,9 +185,9 @@ class Request(Struct, frozen=True):
 
     @property
     def continuations(self) -> list[tuple[str, str]]:
-        """The (context, text) of each assistant message.
+        """The (context, text) pair of each assistant message.
 
-        The context is the last message before it by another role, or "".
+        The context is the last message of another role before it, or "" if there is none.
         """
         pairs = []
         context = ""
@@ -195,8 +199,8 @@ class Request(Struct, frozen=True):
         return pairs
 
     @property
-    def sent(self) -> tuple[Message, ...]:
-        """The messages sent. For log-likelihoods, each has a context followed by an answer."""
+    def sent_messages(self) -> tuple[Message, ...]:
+        """The messages sent. For log-likelihoods, each is a context followed by an answer."""
         if not self.loglikelihoods:
             return self.messages
         return tuple(Message("user", context + text) for context, text in self.continuations)
@@ -232,30 +236,34 @@ class Usage(Struct, frozen=True):
             self.cache_write_tokens + other.cache_write_tokens,
         )
 
-    def divided(self, weights: Sequence[int]) -> list[Usage]:
-        """Divide the counts without a remainder: the input by weight, the output equally."""
+    def split(self, weights: Sequence[int]) -> list[Usage]:
+        """Split the counts into one part per weight, which add up to the counts.
+
+        Input tokens are split in proportion to the weights, and output tokens equally.
+        """
         n = len(weights)
-        sums = list(accumulate(weights, initial=0))
+        bounds = list(accumulate(weights, initial=0))
 
-        def weighted(total: int) -> list[int]:
-            return [total * b // sums[-1] - total * a // sums[-1] for a, b in pairwise(sums)]
+        def by_weight(total: int) -> list[int]:
+            ends = [total * bound // bounds[-1] for bound in bounds]
+            return [end - start for start, end in pairwise(ends)]
 
-        def equal(total: int) -> list[int]:
-            return [total // n + (place < total % n) for place in range(n)]
+        def equally(total: int) -> list[int]:
+            return [total // n + (index < total % n) for index in range(n)]
 
         parts = map(
             Usage,
-            weighted(self.input_tokens),
-            equal(self.output_tokens),
-            weighted(self.cached_input_tokens),
-            equal(self.reasoning_tokens),
-            weighted(self.cache_write_tokens),
+            by_weight(self.input_tokens),
+            equally(self.output_tokens),
+            by_weight(self.cached_input_tokens),
+            equally(self.reasoning_tokens),
+            by_weight(self.cache_write_tokens),
         )
         return list(parts)
 
 
-class CallFigures(Struct, frozen=True, kw_only=True):
-    """The number, tokens and cost of some of a run's calls."""
+class CallTotals(Struct, frozen=True, kw_only=True):
+    """Totals of some of a run's calls: their number, tokens and cost."""
 
     n_calls: int = 0  # answered, superseded attempts' ones included; a shared call counts once
     n_cached_calls: int = 0  # part of n_calls; made by other runs, replies came from the cache
@@ -288,7 +296,7 @@ class TokenLogprob(Struct, frozen=True, array_like=True):
 Logprobs = tuple[tuple[TokenLogprob, ...], ...]
 """The most likely tokens at each of the first positions of an answer, the likeliest first."""
 
-MOST_POSITIONS = 20  # positions of an answer whose log-probabilities are kept
+MAX_LOGPROB_POSITIONS = 20  # positions of an answer whose log-probabilities are kept
 
 PromptLogprobs = tuple[TokenLogprob | None, ...]
 """The log-probability of each token of a prompt. None for tokens without one, such as the first."""
@@ -339,12 +347,14 @@ class Call(Struct, frozen=True):
     ended_at: float
 
 
-LARGEST = 1e100  # maximum absolute score or cost: the sum of a million squares must not overflow
+MAX_MAGNITUDE = (
+    1e100  # maximum absolute score or cost: the sum of a million squares must not overflow
+)
 Time = Annotated[float, msgspec.Meta(ge=0, le=253_402_128_000)]
-"""Epoch seconds, until the end of the year 9999: a later time is no date."""
-SPLIT = "split"
+"""Epoch seconds, until the end of the year 9999, which is the last year of `datetime`."""
+SPLIT_KEY = "split"
 """Key of a panel's score details: its judges disagree, and their mean just reaches the mark."""
-WARNING = "warning"
+WARNING_KEY = "warning"
 """Key of a score's details: why the value may be wrong, which the run reports."""
 
 
@@ -379,7 +389,7 @@ class ObservedRun(Struct, frozen=True):
 
 
 class Rewriting(Struct, frozen=True):
-    """The record of a paraphrase, which is ``used`` only if it keeps all required values."""
+    """The record of a paraphrase. It is ``used`` only if it keeps all required strings."""
 
     of: Literal["instruction", "feedback"]
     used: bool
@@ -458,16 +468,16 @@ class Attempt(Struct, frozen=True):
         text = self.text or self.error or ""
         beginning = repr(text[:60]) + "…" * (len(text) > 60)
         verdict = {True: "passed", False: "failed", None: "no verdict"}[self.passed]
-        place = f"{self.instance!r}, sample={self.sample}, round={self.round}"
-        return f"Attempt({place}, {self.outcome}, {verdict}, {beginning})"
+        key = f"{self.instance!r}, sample={self.sample}, round={self.round}"
+        return f"Attempt({key}, {self.outcome}, {verdict}, {beginning})"
 
 
-EXAMPLE = ", such as: "  # separates an exception from the error of one of its calls
+EXAMPLE_SEPARATOR = ", such as: "  # separates an exception from the error of one of its calls
 
 
-def with_example(exception: str, error: str) -> str:
-    """Describe calls that failed with the same exception by the error of one of them."""
-    return f"{exception}{EXAMPLE}{error}" if exception else error
+def add_example_error(exception: str, error: str) -> str:
+    """Append an error to the description of an exception, as an example of its occurrences."""
+    return f"{exception}{EXAMPLE_SEPARATOR}{error}" if exception else error
 
 
 _canonical = msgspec.json.Encoder(order="deterministic")
@@ -483,33 +493,38 @@ def messages_hash(messages: Sequence[Message]) -> str:
     return content_hash(messages)
 
 
-def continued(
+def extend_conversation(
     messages: tuple[Message, ...], answer: str, turn: str, state: str | None = None
 ) -> tuple[Message, ...]:
-    """Return the messages followed by the answer, unless it is blank, and the user's turn."""
+    """Append an answer, unless it is blank, and the user's next turn to a conversation.
+
+    Args:
+        messages: The conversation so far.
+        answer: The model's answer.
+        turn: The user's next message.
+        state: The answer's `Reply.reasoning_state`.
+    """
     if answer.strip():
         messages = (*messages, Message("assistant", answer, state))
     return (*messages, Message("user", turn))
 
 
-def account_of(run_id: str) -> str:
+def budget_account(run_id: str) -> str:
     """Return the account to which a run's payments are booked: its id up to the first dot.
 
-    Runs that have had the same name have the same account, so that a budget is not reset by
-    deleting a run's folder.
+    Runs of the same name share an account, so that deleting a run's folder does not reset its
+    budget.
 
-    >>> account_of("0c7e3f2a.b1d4")
+    >>> budget_account("0c7e3f2a.b1d4")
     '0c7e3f2a'
     """
     return run_id.partition(".")[0]
 
 
-def encodable(text: str) -> str:
-    """Return text in a form that UTF-8 can encode.
+def replace_surrogates(text: str) -> str:
+    """Replace lone surrogates, which UTF-8 cannot encode, by U+FFFD.
 
-    Lone surrogates become U+FFFD.
-
-    >>> encodable("half \\ud83d") == "half \\ufffd"
+    >>> replace_surrogates("half \\ud83d") == "half \\ufffd"
     True
     """
     if text.isascii():
@@ -517,15 +532,16 @@ def encodable(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-_PLAIN = frozenset({bool, int, float, str, dict, list, type(None)})
+_JSON_TYPES = frozenset({bool, int, float, str, dict, list, type(None)})
 
 
-def without_arrays(value: Any) -> Any:
-    """Return an array or scalar of NumPy (or alike) as Python's list or scalar.
+def unwrap_array(value: Any) -> Any:
+    """Convert an array to a list, and a scalar of NumPy or a similar library to Python's.
 
-    The items of the list may be such scalars in turn. Any other value is returned unchanged.
+    The items of the list may still be such scalars. Any other value is returned unchanged.
     """
-    if type(value) in _PLAIN or not hasattr(type(value), "tolist"):  # importing NumPy takes time
+    # NumPy is recognised without importing it, which takes time.
+    if type(value) in _JSON_TYPES or not hasattr(type(value), "tolist"):
         return value
     # Not `tolist` for an array: it turns some times into numbers.
     return list(value) if getattr(value, "ndim", 0) else value.tolist()
@@ -544,10 +560,10 @@ def nesting_depth(value: Any) -> int:
 
 
 def verdict(scores: Mapping[str, Score]) -> bool | None:
-    """Return whether all verdicts pass.
+    """Return whether an answer with these scores passes.
 
-    A failing score fails the answer, whatever the others are. Otherwise the result is None if there
-    are no verdicts, or if a score has no value.
+    It fails if any score fails. Otherwise, the result is None if no score has a verdict or if a
+    score has no value.
     """
     verdicts = [score.passed for score in scores.values() if score.passed is not None]
     if False in verdicts:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.analysis.metrics import Metrics
-from harness.analysis.summary import measure
+from harness.analysis.summary import compute_metrics
 from harness.config.run_file import RunFile
 from harness.engine.resolving import row_fields
 from harness.errors import ConfigError, DataMissing
@@ -21,14 +21,14 @@ from harness.plugin_loader import Kind
 from harness.records import Attempt
 from harness.report.run_tables import run_document
 from harness.report.table import TableDocument
-from harness.report.terminal import terminal
-from harness.report.text import interval, with_error
+from harness.report.terminal import render_for_terminal
+from harness.report.text import format_interval, format_with_error
 from harness.store.index import AttemptIndex
 from harness.store.lost_lines import warn_of_missing
 from harness.store.run_folder import RunFolder
 
-WIDTH = 120  # of a table in a notebook, in characters
-CODE = '<pre style="line-height: 1.25; white-space: pre; overflow-x: auto">{code}</pre>'
+CONSOLE_WIDTH = 120  # of tables in a notebook, in characters
+HTML_TEMPLATE = '<pre style="line-height: 1.25; white-space: pre; overflow-x: auto">{code}</pre>'
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class RunResult:
     @cached_property
     def metrics(self) -> Metrics:
         """The run's metrics. If some samples are unfinished, ``metrics.complete`` is False."""
-        return measure(self.folder)
+        return compute_metrics(self.folder)
 
     def attempts(self) -> list[Attempt]:
         """Return all attempts, ordered by instance, sample and round.
@@ -65,7 +65,7 @@ class RunResult:
         Raises:
             DataMissing: If there are none.
         """
-        index = recorded_attempts(self.folder)
+        index = open_attempts(self.folder)
         return list(index.read(Attempt, index.rows_by_name(row_fields(self.folder))))
 
     def samples(self) -> list[Attempt]:
@@ -74,13 +74,13 @@ class RunResult:
         Raises:
             DataMissing: If there are no attempts.
         """
-        index = recorded_attempts(self.folder)
+        index = open_attempts(self.folder)
         rows = index.rows_by_name(row_fields(self.folder))
         is_last = index.attempts.is_last_round()[rows]
         return list(index.read(Attempt, rows[is_last]))
 
     def to_frame(self, *, attempts: bool = False) -> Any:
-        """Return a data frame with a row per sample. Its columns are those of ``harness export``.
+        """Return a data frame with a row per sample and the columns of ``harness export``.
 
         Args:
             attempts: Return a row per attempt instead, with a column ``is_last``.
@@ -96,7 +96,7 @@ class RunResult:
             >>> frame = run.to_frame()  # doctest: +SKIP
             >>> frame.groupby("group_structure")["passed"].mean()  # doctest: +SKIP
         """
-        return exported_frame([self], attempts)
+        return export_frame([self], attempts=attempts)
 
     def check(
         self,
@@ -110,10 +110,10 @@ class RunResult:
         max_unjudged: float | None = None,
         too_few: Literal["pass", "fail"] | None = None,
     ) -> Any:
-        """Return the decisions on the run's bounds, as ``harness check`` does.
+        """Check the run against bounds, as ``harness check`` does.
 
-        Without ``min``, ``max`` and ``baseline``, the run file's section ``check`` applies, and
-        any other arguments replace its values.
+        Without ``min``, ``max`` and ``baseline``, the bounds are those of the run file's section
+        ``check``, and the other arguments replace its values.
 
         Args:
             min: Minimum values by score, such as ``{"pass_rate": 0.9}``.
@@ -123,9 +123,9 @@ class RunResult:
             max_drop: How much the score may fall below the baseline's, such as 0.02.
             score: The compared score (default: the pass rate).
             by: Label whose groups must also meet the bounds.
-            max_unjudged: The largest share of samples without a verdict, such as 0.02 (default: 0).
-            too_few: What "too few to tell" counts as. By default, it is a separate outcome, for
-                which the result is false.
+            max_unjudged: Maximum share of samples without a verdict, such as 0.02 (default: 0).
+            too_few: What the decision "too few to tell" counts as. By default, it is a separate
+                outcome, for which the result is false.
 
         Returns:
             The decisions, in an object that is true if all bounds are met.
@@ -157,11 +157,11 @@ class RunResult:
 
     def __repr__(self) -> str:
         metrics = self.metrics
-        figure = metrics.primary()
-        text = f"{metrics.measure or 'pass rate'} {with_error(figure.mean, figure.stderr)}"
-        if figure.ci95:
-            text += f", 95% {interval(figure.ci95)}"
-        text += f", n={figure.n:,}"
+        primary = metrics.primary()
+        text = f"{metrics.measure or 'pass rate'} {format_with_error(primary.mean, primary.stderr)}"
+        if primary.ci95:
+            text += f", 95% {format_interval(primary.ci95)}"
+        text += f", n={primary.n:,}"
         if not metrics.complete:
             text += f", incomplete: {metrics.progress}"
         if metrics.simulated:
@@ -169,7 +169,7 @@ class RunResult:
         return f"RunResult({self.name!r}, {text})"
 
     def _repr_html_(self) -> str:
-        return displayed(run_document(self.metrics), html=True)
+        return render_document(run_document(self.metrics), html=True)
 
 
 class TableResult(ABC):
@@ -178,7 +178,7 @@ class TableResult(ABC):
     @property
     @abstractmethod
     def document(self) -> TableDocument:
-        """The tables and notes."""
+        """The document to display."""
 
     def to_frame(self) -> Any:
         """Return the document's records as a pandas or polars data frame.
@@ -191,17 +191,17 @@ class TableResult(ABC):
         return data_frame([[record.get(key) for key in columns] for record in records], columns)
 
     def __repr__(self) -> str:
-        return displayed(self.document)
+        return render_document(self.document)
 
     def _repr_html_(self) -> str:
-        return displayed(self.document, html=True)
+        return render_document(self.document, html=True)
 
 
-def recorded_attempts(folder: RunFolder) -> AttemptIndex:
-    """Return the index of a run's attempts, with a warning if some are missing.
+def open_attempts(folder: RunFolder) -> AttemptIndex:
+    """Open the index of a run's attempts, and warn if some are missing.
 
     Raises:
-        DataMissing: If there are none.
+        DataMissing: If the run has no attempts.
     """
     index = AttemptIndex(folder.attempts)
     if not len(index.attempts):
@@ -211,45 +211,55 @@ def recorded_attempts(folder: RunFolder) -> AttemptIndex:
     return index
 
 
-def exported_frame(runs: Iterable[RunResult], attempts: bool) -> Any:
-    """Return a data frame of runs, with a row per sample or, if ``attempts``, per attempt."""
-    table: Any = Kind("results").load("ExportedRows")
-    rows = table.of([run.folder for run in runs], attempts=attempts)
+def export_frame(runs: Iterable[RunResult], *, attempts: bool) -> Any:
+    """Return a data frame of runs with the columns of ``harness export``.
+
+    It has a row per sample or, if ``attempts`` is true, per attempt.
+    """
+    exported_rows: Any = Kind("results").load("ExportedRows")
+    rows = exported_rows.of([run.folder for run in runs], attempts=attempts)
     return data_frame(list(rows), rows.columns)
 
 
 def data_frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None]) -> Any:
-    """Return rows as a pandas or polars data frame, given the SQL types of their columns.
+    """Convert rows to a pandas or polars data frame.
+
+    Args:
+        rows: The cells of each row.
+        columns: The SQL type of each column, such as ``BIGINT``, by name; None if unknown.
 
     Raises:
         ConfigError: If neither library is installed.
     """
-    cells = zip(*rows, strict=True) if rows else ([] for _ in columns)
-    frame = dict(zip(columns, map(list, cells), strict=True))
+    cells_by_column = zip(*rows, strict=True) if rows else ([] for _ in columns)
+    frame = dict(zip(columns, map(list, cells_by_column), strict=True))
     with contextlib.suppress(ImportError):
         pandas = importlib.import_module("pandas")
-        types = {"BIGINT": "Int64", "BOOLEAN": "boolean", "DOUBLE": "float64"}
-        dtypes = {name: types[kind] for name, kind in columns.items() if kind in types}
+        pandas_types = {"BIGINT": "Int64", "BOOLEAN": "boolean", "DOUBLE": "float64"}
+        dtypes = {}
+        for name, sql_type in columns.items():
+            if sql_type in pandas_types:
+                dtypes[name] = pandas_types[sql_type]
         return pandas.DataFrame(frame).astype(dtypes)
     with contextlib.suppress(ImportError):
         return importlib.import_module("polars").DataFrame(frame, strict=False)
     raise ConfigError("A data frame needs pandas or polars.", "Install one: pip install pandas")
 
 
-def displayed(document: TableDocument, *, html: bool = False) -> str:
-    """Return a document as a terminal or, if ``html``, a notebook displays it."""
+def render_document(document: TableDocument, *, html: bool = False) -> str:
+    """Render a document as text for a terminal or, if ``html`` is true, for a notebook."""
     from rich.console import Console
 
-    console = Console(record=True, file=io.StringIO(), width=WIDTH, force_jupyter=False)
-    console.print(terminal(document))
+    console = Console(record=True, file=io.StringIO(), width=CONSOLE_WIDTH, force_jupyter=False)
+    console.print(render_for_terminal(document))
     if html:
-        return console.export_html(inline_styles=True, code_format=CODE)
+        return console.export_html(inline_styles=True, code_format=HTML_TEMPLATE)
     return console.export_text()
 
 
 def __getattr__(name: str) -> Any:
-    """Import the class of a result that a plug-in declares."""
-    results = Kind("results")
-    if name in results.names():
-        return results.load(name)
+    """Import a class that a plug-in declares in `Plugin.results`."""
+    plugin_results = Kind("results")
+    if name in plugin_results.names():
+        return plugin_results.load(name)
     raise AttributeError(f"module 'harness.results' has no attribute {name!r}")

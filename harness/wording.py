@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 
 
-def count_of(n: int, noun: str) -> str:
-    """Format a number with a noun whose plural ends in s.
+def format_count(n: int, noun: str) -> str:
+    """Format a count with its noun, whose plural ends in s.
 
-    >>> count_of(1, "task"), count_of(2_000, "task")
+    >>> format_count(1, "task"), format_count(2_000, "task")
     ('1 task', '2,000 tasks')
     """
     return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
-def joined_with_and(texts: Sequence[str], limit: int = 4) -> str:
-    """Join texts with commas and "and", and count those after the first ``limit``.
+def join_with_and(texts: Sequence[str], limit: int = 4) -> str:
+    """Join texts with commas and "and". Only the first ``limit`` are listed, the rest counted.
 
-    >>> joined_with_and(["a", "b", "c"]), joined_with_and(["a", "b", "c"], 1)
+    >>> join_with_and(["a", "b", "c"]), join_with_and(["a", "b", "c"], 1)
     ('a, b and c', 'a and 2 more')
     """
     if len(texts) > limit:
@@ -23,21 +23,23 @@ def joined_with_and(texts: Sequence[str], limit: int = 4) -> str:
     return " and ".join(filter(None, [", ".join(texts[:-1]), *texts[-1:]]))
 
 
-def first_few(texts: Sequence[str], limit: int) -> str:
-    """Join texts with commas, and count those after the first ``limit``.
+def join_first(texts: Sequence[str], limit: int) -> str:
+    """Join texts with commas. Only the first ``limit`` are listed, the rest counted.
 
-    >>> first_few(["a", "b"], 2), first_few(["a", "b", "c"], 2)
+    >>> join_first(["a", "b"], 2), join_first(["a", "b", "c"], 2)
     ('a, b', 'a, b and 1 more')
     """
-    more = len(texts) - limit
-    return ", ".join(texts[:limit]) + (f" and {more:,} more" if more > 0 else "")
+    n_more = len(texts) - limit
+    return ", ".join(texts[:limit]) + (f" and {n_more:,} more" if n_more > 0 else "")
 
 
-def one_line(text: str, longest: int = 300) -> str:
-    """Return the text on one line with single spaces, `truncated`."""
-    return truncated(" ".join(text.split()), longest)
+def to_one_line(text: str, max_length: int = 300) -> str:
+    """Put a text on one line with single spaces, and `truncate` it to ``max_length`` characters."""
+    return truncate(" ".join(text.split()), max_length)
 
 
-def truncated(text: str, longest: int) -> str:
-    """Return the text, shortened to at most ``longest`` characters. "…" marks the cut."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+def truncate(text: str, max_length: int) -> str:
+    """Shorten a text to at most ``max_length`` characters, ending in "…" if it is longer."""
+    if len(text) <= max_length:
+        return text
+    return f"{text[: max_length - 1]}…"

@@ -1,6 +1,6 @@
 """Pools that return results in order and keep few work items in memory.
 
-By default, the work is done by processes of this machine. They run this module, and do not import
+By default, the work is done by processes on this machine. They run this module, and do not import
 the program that started them. They ignore Ctrl-C, and end when that program ends, even if it is
 killed.
 """
@@ -24,26 +24,29 @@ from time import monotonic
 from typing import Any, TypeAlias, TypeVar
 
 from harness.errors import HarnessError
-from harness.execution import executing, permission
+from harness.execution import code_permission, set_code_permission
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-Answer: TypeAlias = tuple[Any, Exception | None]
-"""The result of some work, or the exception that it raised."""
+WorkResult: TypeAlias = tuple[Any, Exception | None]
+"""A function's result and None, or None and its exception."""
 
-PENDING = 2  # pieces submitted per process; more would only take memory
+MAX_PENDING_PER_PROCESS = 2  # items submitted per process; more would only take memory
 
 
 class Workers:
-    """A pool of ``jobs`` processes. If ``jobs`` is 1, the calling process does the work itself.
+    """A pool of processes.
 
-    The calling process also does the work of the first ``alone_s`` seconds, and a single piece.
+    Args:
+        jobs: The number of processes. With 1, the calling process does the work itself.
+        start_after_s: Seconds for which the calling process works alone before the others start. It
+            also processes a single item.
     """
 
-    def __init__(self, jobs: int = 1, alone_s: float = 0.0) -> None:
+    def __init__(self, jobs: int = 1, start_after_s: float = 0.0) -> None:
         self._jobs = jobs
-        self._alone_s = alone_s
+        self._start_after_s = start_after_s
         self._processes = [WorkerProcess() for _ in range(jobs)]
         self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
 
@@ -56,29 +59,28 @@ class Workers:
                 process.kill()
             self._threads.shutdown(cancel_futures=True)
 
-    def in_order(self, work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
-        """Yield ``work(piece)`` for each piece, in the order of the pieces.
+    def map_in_order(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """Yield the results of a function for items, in the order of the items.
 
-        If ``work`` or a piece cannot be pickled for another process, the calling process does the
-        work.
+        If the function or an item cannot be pickled, the calling process calls the function.
 
         Raises:
             HarnessError: If a process ends unexpectedly.
         """
-        pieces = iter(pieces)
-        first = list(islice(pieces, 2))
-        pieces = chain(first, pieces)
-        alone_until = monotonic() + self._alone_s
-        alone = self._jobs == 1 or len(first) < 2
-        for piece in pieces if alone or self._alone_s else ():
-            yield work(piece)
-            if not alone and monotonic() >= alone_until:
+        items = iter(items)
+        first_two = list(islice(items, 2))
+        items = chain(first_two, items)
+        alone_until = monotonic() + self._start_after_s
+        is_alone = self._jobs == 1 or len(first_two) < 2
+        for item in items if is_alone or self._start_after_s else ():
+            yield function(item)
+            if not is_alone and monotonic() >= alone_until:
                 break
         pending: deque[Future[Any]] = deque()
         try:
-            for piece in pieces:
-                pending.append(self._submit(work, piece))
-                while len(pending) >= self._jobs * PENDING:
+            for item in items:
+                pending.append(self._submit(function, item))
+                while len(pending) >= self._jobs * MAX_PENDING_PER_PROCESS:
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
@@ -86,12 +88,12 @@ class Workers:
             for future in pending:
                 future.cancel()
 
-    def _submit(self, work: Callable[[T], R], piece: T) -> Future[Any]:
+    def _submit(self, function: Callable[[T], R], item: T) -> Future[Any]:
         try:
-            return self._threads.submit(self._answer, pickle.dumps((work, piece)))
+            return self._threads.submit(self._call_in_process, pickle.dumps((function, item)))
         except (pickle.PicklingError, TypeError, AttributeError):
             future: Future[R] = Future()
-            future.set_result(work(piece))
+            future.set_result(function(item))
             return future
 
     @cached_property
@@ -100,123 +102,124 @@ class Workers:
             self._idle.put(process)
         return ThreadPoolExecutor(self._jobs)
 
-    def _answer(self, question: bytes) -> Any:
+    def _call_in_process(self, pickled_call: bytes) -> Any:
         process = self._idle.get()
         try:
-            return process.answer(question)
+            return process.call(pickled_call)
         finally:
             self._idle.put(process)
 
 
 class ProcessEnded(HarnessError):
-    """A process has ended before its work was done."""
+    """A worker process ended before it returned a result."""
 
 
 class WorkerProcess:
-    """A process that answers one question at a time, and starts when the first is asked."""
+    """A process that makes one call at a time. It starts with the first call."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._killed = False
-        self._permission = permission()
+        self._code_permission = code_permission()
 
     @cached_property
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _process(self) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(  # noqa: S603 (this program)
             [sys.executable, "-c", f"from {__name__} import _main; _main()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C goes to the calling process, which ends this one
         )
-        _send(process.stdin, pickle.dumps((sys.path, self._permission)))
+        _write_message(process.stdin, pickle.dumps((sys.path, self._code_permission)))
         return process
 
-    def answer(self, question: bytes) -> Any:
-        """Return the result of a function, or raise its error.
+    def call(self, pickled_call: bytes) -> Any:
+        """Call a function in the process, and return its result or raise its exception.
 
-        ``question`` is the pickled pair of the function and its argument.
+        Args:
+            pickled_call: The pickled pair of the function and its only argument.
 
         Raises:
-            ProcessEnded: If the process ends before it has answered.
+            ProcessEnded: If the process ends before it returns a result.
         """
         try:
             with self._lock:
                 if self._killed:
                     raise EOFError
-                process = self._started
-            _send(process.stdin, question)
-            answer = pickle.load(process.stdout)  # type: ignore[arg-type]  # noqa: S301
+                process = self._process
+            _write_message(process.stdin, pickled_call)
+            result = pickle.load(process.stdout)  # type: ignore[arg-type]  # noqa: S301
         except (BrokenPipeError, EOFError, pickle.UnpicklingError):
             remedy = "It may have run out of memory: use fewer --jobs, or free some memory. "
             message = "A worker process ended before its work was done."
             raise ProcessEnded(message, remedy + "Then run the command again.") from None
-        return result_of(answer)
+        return unwrap_result(result)
 
     def kill(self) -> None:
-        """End the process, if it has started, even while it is working."""
+        """Kill the process, if it has started, even while it is working."""
         with self._lock:
             self._killed = True
-        if "_started" in vars(self):
-            self._started.kill()
-            self._started.communicate()
+        if "_process" in vars(self):
+            self._process.kill()
+            self._process.communicate()
 
 
-def cores() -> int:
-    """Return the number of cores that this process may use."""
+def available_cores() -> int:
+    """Return the number of CPU cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def _send(pipe: Any, message: bytes) -> None:
+def _write_message(pipe: Any, message: bytes) -> None:
     pipe.write(len(message).to_bytes(8) + message)
     pipe.flush()
 
 
 def _main() -> None:
-    """Answer the questions that the parent process writes to standard input, until it is closed."""
-    answers = os.fdopen(os.dup(1), "wb")
+    """Make the calls that the parent process writes to standard input, until it is closed."""
+    results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a task prints must not reach the parent
     logging.getLogger("harness").setLevel(logging.ERROR)  # the parent has already warned
-    questions: SimpleQueue[bytes] = SimpleQueue()
-    threading.Thread(target=_read, args=(questions,), daemon=True).start()
-    sys.path[:], allowed = pickle.loads(questions.get())  # noqa: S301 (from the parent process)
+    messages: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=_read_messages, args=(messages,), daemon=True).start()
+    sys.path[:], permission = pickle.loads(messages.get())  # noqa: S301 (from the parent process)
 
-    def worked() -> Any:
-        work, piece = pickle.loads(questions.get())  # noqa: S301 (from the parent process)
-        return work(piece)
+    def make_next_call() -> Any:
+        function, item = pickle.loads(messages.get())  # noqa: S301 (from the parent process)
+        return function(item)
 
-    with executing(allowed):
+    with set_code_permission(permission):
         while True:
-            answers.write(pickle.dumps(answer_of(worked)))
-            answers.flush()
+            results.write(pickle.dumps(capture_result(make_next_call)))
+            results.flush()
 
 
-def answer_of(work: Callable[[], Any]) -> Answer:
-    """Return the result of a function, or the exception that it raised, to be pickled."""
+def capture_result(function: Callable[[], Any]) -> WorkResult:
+    """Call a function, and return its result or its exception in a form that can be pickled."""
     try:
-        return work(), None
-    except Exception as raised:
-        return None, _portable(raised)
+        return function(), None
+    except Exception as error:
+        return None, _picklable_error(error)
 
 
-def result_of(answer: Answer) -> Any:
-    """Return the result in an answer, or raise its exception."""
-    result, error = answer
+def unwrap_result(result: WorkResult) -> Any:
+    """Return the value that `capture_result` has captured, or raise the exception."""
+    returned, error = result
     if error is not None:
         raise error
-    return result
+    return returned
 
 
-def _read(questions: SimpleQueue[bytes]) -> None:
+def _read_messages(messages: SimpleQueue[bytes]) -> None:
     read = sys.stdin.buffer.read
     while len(size := read(8)) == 8:
-        questions.put(read(int.from_bytes(size)))
+        messages.put(read(int.from_bytes(size)))
     os._exit(1)  # the parent process has ended, perhaps while this one is working
 
 
-def _portable(error: Exception) -> Exception:
-    """Return a copy of an error made by pickling, or a RuntimeError if it cannot be pickled."""
+def _picklable_error(error: Exception) -> Exception:
+    """Return a copy of an error that can be pickled, as a RuntimeError if necessary."""
     text = "".join(traceback.format_exception(error))
     try:
         error = pickle.loads(pickle.dumps(error))  # noqa: S301 (made here)

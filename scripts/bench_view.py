@@ -30,8 +30,8 @@ from typing import Any, NamedTuple
 
 import httpx2
 
-from harness.analysis.metrics import to_json
-from harness.analysis.summary import measure
+from harness.analysis.metrics import encode_metrics
+from harness.analysis.summary import compute_metrics
 from harness.config.run_file import RunFile
 from harness.plugins.mock.server import MockServer
 from harness.records import Attempt, Score, Usage
@@ -92,7 +92,7 @@ def make_run(root: Path, count: int) -> RunFolder:
                 latency_s=took,
             )
             file.write(encode(attempt) + b"\n")
-    write_atomically(folder.metrics, to_json(measure(folder)))
+    write_atomically(folder.metrics, encode_metrics(compute_metrics(folder)))
     return folder
 
 

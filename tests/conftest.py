@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from harness.config.run_file import RunFile
 from harness.errors import Unparseable
-from harness.execution import executing
+from harness.execution import set_code_permission
 from harness.plugin import Backend, Task
 from harness.plugin_loader import _registered
 from harness.plugins.mock.server import MockServer
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture
 def executing_code() -> Iterator[None]:
     """The permission of a command that executes the files that a run file names."""
-    with executing():
+    with set_code_permission("allowed"):
         yield
 
 

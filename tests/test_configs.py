@@ -21,8 +21,8 @@ def test_a_shipped_run_file_is_valid(file: Path, tmp_path: Path) -> None:
     for variant, run in load_variants(file).items():
         RunFolder(tmp_path, f"{file.stem}.{variant}" if variant else file.stem)
         options = {key: value for key, value in run.task.options.items() if key != "rows"}
-        kind("tasks").options(run.task.name, options)
-        kind("backends").options(run.model.backend, run.model.options)
+        kind("tasks").validate_options(run.task.name, options)
+        kind("backends").validate_options(run.model.backend, run.model.options)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)

@@ -10,7 +10,7 @@ from harness.errors import (
     HarnessError,
     TransientError,
     UserError,
-    nearest,
+    suggest_name,
 )
 
 ERRORS = [
@@ -56,13 +56,13 @@ def test_a_transient_error_keeps_how_long_the_provider_asks_to_wait() -> None:
     ],
 )
 def test_a_mistyped_name_gets_the_nearest_valid_one_else_all(name: str, expected: str) -> None:
-    assert nearest(name, {"samples", "rounds"}) == expected
+    assert suggest_name(name, {"samples", "rounds"}) == expected
 
 
 def test_a_name_that_only_shares_some_letters_is_not_suggested() -> None:
-    assert nearest("kind", {"id", "prompt"}) == "Valid names: id, prompt."
-    assert nearest("maximum", {"max", "stop_on_pass"}) == "Did you mean 'max'?"
+    assert suggest_name("kind", {"id", "prompt"}) == "Valid names: id, prompt."
+    assert suggest_name("maximum", {"max", "stop_on_pass"}) == "Did you mean 'max'?"
 
 
 def test_where_there_is_no_valid_name_there_is_no_remedy() -> None:
-    assert nearest("samples", ()) == ""
+    assert suggest_name("samples", ()) == ""

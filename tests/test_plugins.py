@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from harness.errors import ConfigError, DataInvalid, ExtraMissing, import_extra
-from harness.plugin_interface import calling
+from harness.plugin_interface import wrap_errors
 from harness.plugin_loader import kind
-from harness.ports import BASES
+from harness.ports import BASE_CLASSES
 from tests.installed import install_plugin
 
 pytestmark = pytest.mark.usefixtures("executing_code")
@@ -160,25 +160,25 @@ def test_a_name_that_is_no_plug_in_is_refused_with_the_valid_ones(name: str) -> 
 )
 def test_an_unknown_option_gets_the_nearest_valid_one(option: str, remedy: str) -> None:
     with pytest.raises(ConfigError, match=f"'simulated' has no option {option!r}") as caught:
-        kind("backends").options("simulated", {option: 1})
+        kind("backends").validate_options("simulated", {option: 1})
     assert caught.value.remedy.startswith(remedy)
 
 
 @pytest.mark.parametrize("value", ["sk-SECRET", None, [1], float("nan"), float("inf"), {}])
 def test_an_option_of_a_wrong_type_is_named_and_its_value_not_shown(value: Any) -> None:
     with pytest.raises(ConfigError, match="Option 'accuracy' of the backend 'simulated'") as caught:
-        kind("backends").options("simulated", {"accuracy": value})
+        kind("backends").validate_options("simulated", {"accuracy": value})
     assert "SECRET" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_an_option_that_is_missing_is_named() -> None:
     with pytest.raises(ConfigError, match="The checker 'regex_match' needs the option 'pattern'"):
-        kind("checkers").options("regex_match", {})
+        kind("checkers").validate_options("regex_match", {})
 
 
 def test_options_are_filled_in_with_their_defaults() -> None:
-    options = kind("checkers").options("regex_match", {"pattern": "x"})
+    options = kind("checkers").validate_options("regex_match", {"pattern": "x"})
     defaults = dict.fromkeys(("full", "ignore_case", "negate"), False)
     assert options.model_dump(exclude_none=True) == {"pattern": "x", **defaults}
 
@@ -201,7 +201,7 @@ def test_parameters_that_gather_the_rest_are_no_options(install: Install) -> Non
     install(code, checkers="echo = plugin")
     assert kind("checkers").build("echo", {}, secret=len).given == ((), {})
     with pytest.raises(ConfigError, match="no option 'kwargs'"):
-        kind("checkers").options("echo", {"kwargs": 1})
+        kind("checkers").validate_options("echo", {"kwargs": 1})
 
 
 TASK = """
@@ -305,7 +305,7 @@ def test_a_library_of_an_extra_that_is_not_installed_is_named_with_the_command(
 
 
 def test_the_kinds() -> None:
-    assert set(BASES) == {
+    assert set(BASE_CLASSES) == {
         *("backends", "tasks", "checkers", "judges", "metrics", "measures"),
         *("loaders", "filters", "post_processors", "observers"),
     }
@@ -328,12 +328,12 @@ def test_a_plug_in_tells_where_it_is_from(install: Install, tmp_path: Path) -> N
 
 def test_what_a_plug_in_raises_is_told_as_its_own() -> None:
     said = r"^The filter 'x' fails \(KeyError: 'a'; test_plugins\.py, line \d+\)\."
-    with pytest.raises(ConfigError, match=said), calling("The filter 'x'"):
+    with pytest.raises(ConfigError, match=said), wrap_errors("The filter 'x'"):
         {}["a"]
-    with pytest.raises(DataInvalid, match=r"^no column$"), calling("The filter 'x'"):
+    with pytest.raises(DataInvalid, match=r"^no column$"), wrap_errors("The filter 'x'"):
         raise DataInvalid("no column")
     said = r"\(TypeError: rows, caused by ValueError: line 3; test_plugins"
-    with pytest.raises(ConfigError, match=said), calling("The filter 'x'"):
+    with pytest.raises(ConfigError, match=said), wrap_errors("The filter 'x'"):
         raise TypeError("rows") from ValueError("line 3")
 
 
@@ -369,12 +369,12 @@ def test_the_hash_of_a_check_covers_the_local_modules_that_it_imports(
     file = folder / "check.py"
     file.write_text(f"def short(text):\n    {imported}\n    return True\n")
     checkers = kind("checkers")
-    before = checkers.own_sha256(str(file))
-    assert checkers.own_sha256(str(file)) == before
+    before = checkers.user_code_sha256(str(file))
+    assert checkers.user_code_sha256(str(file)) == before
     noticed = set()
     for name in modules:
         (folder / name).write_text("# changed")
-        if checkers.own_sha256(str(file)) != before:
+        if checkers.user_code_sha256(str(file)) != before:
             noticed.add(name)
         (folder / name).write_text(modules[name])
     assert noticed == expected

@@ -22,10 +22,10 @@ import yaml
 
 from harness.config.run_file import RunFile
 from harness.plugin import Plugin
-from harness.plugin_interface import problems
-from harness.plugin_loader import SUPPLIED, _registered
+from harness.plugin_interface import interface_problems
+from harness.plugin_loader import SUPPLIED_PARAMETERS, _registered
 from harness.plugins.testing import check_backend, check_checker, check_judge, check_task
-from harness.ports import BASES
+from harness.ports import BASE_CLASSES
 from harness.records import DecodingConstraint, Instance
 from tests.cli.command import harness, mistake, words
 from tests.plugins.report.pages import data
@@ -137,7 +137,7 @@ def test_the_backend_without_http(shown: dict[str, Any]) -> None:
 
 def test_the_observer(shown: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     observer = shown["Chat"]()
-    assert problems("observers", observer) == []
+    assert interface_problems("observers", observer) == []
     observer.run_begun(SimpleNamespace(name="mine"))
     observer.attempt(SimpleNamespace(outcome="error"))
     observer.run_ended("failed", {})
@@ -155,11 +155,11 @@ def test_the_constraint_and_the_run_file(shown: dict[str, Any]) -> None:
 
 
 def test_its_tables_name_every_kind_parameter_and_optional_member() -> None:
-    for kind in BASES:
+    for kind in BASE_CLASSES:
         assert f"| `{kind}` |" in PAGE, kind
-        for parameter in SUPPLIED.get(kind, {}):
+        for parameter in SUPPLIED_PARAMETERS.get(kind, {}):
             assert f"`{parameter}`" in PAGE, parameter
-        base = BASES[kind]
+        base = BASE_CLASSES[kind]
         members = {*inspect.get_annotations(base), *dir(base)} if isinstance(base, type) else set()
         for member in members:
             assert member.startswith("_") or f"`{member}`" in PAGE, member

@@ -13,7 +13,7 @@ import pytest
 from harness.calls.backend_layers import BackendCalls
 from harness.errors import CallError, ConfigError
 from harness.records import Decoding, Message, Origin, Request
-from harness.user_code import backend_of
+from harness.user_code import backend_factory
 
 
 def request(*texts: str) -> Request:
@@ -26,7 +26,7 @@ async def test_blocking_calls_do_not_wait_for_each_other() -> None:
         time.sleep(0.3)
         return prompt
 
-    backend = backend_of(answer, "")()
+    backend = backend_factory(answer, "")()
     async with asyncio.timeout(3):
         replies = await asyncio.gather(*(backend.generate(request("a", "b")) for _ in range(40)))
     assert {reply.text for reply in replies} == {"a\n\nb"}
@@ -39,14 +39,14 @@ def test_replies_are_cached_for_the_code_and_the_options() -> None:
 
     styles = ("plain", "bold", Path("bold"), Path("a"))
     keys = [
-        backend_of(answer, code)(style=style).key_part(request("a"))
+        backend_factory(answer, code)(style=style).key_part(request("a"))
         for code in ("one", "two")
         for style in styles
     ]
     assert keys[1] == keys[2]
     assert len({*keys}) == 2 * 3
-    assert backend_of(answer, "one")().cacheable
-    assert not backend_of(answer, "")().cacheable
+    assert backend_factory(answer, "one")().cacheable
+    assert not backend_factory(answer, "")().cacheable
 
 
 async def test_a_function_that_exits_or_returns_no_text_fails_its_call() -> None:
@@ -61,7 +61,7 @@ async def test_a_function_that_exits_or_returns_no_text_fails_its_call() -> None
             "none": lambda: None,
         }[prompt]()
 
-    ask = BackendCalls(backend_of(function, "", "app.py")())
+    ask = BackendCalls(backend_factory(function, "", "app.py")())
     for prompt, problem in {
         "exit": r"^app.py's function raised SystemExit \(",
         "interrupt": r"^app.py's function raised KeyboardInterrupt \(",
@@ -80,24 +80,26 @@ async def test_callable_objects_are_functions() -> None:
     def joined(prompt: str, end: str) -> str:
         return prompt + end
 
-    assert (await backend_of(App(), "")().generate(request("a"))).text == "a"
-    assert (await backend_of(partial(joined, end="b"), "")().generate(request("a"))).text == "ab"
+    assert (await backend_factory(App(), "")().generate(request("a"))).text == "a"
+    assert (
+        await backend_factory(partial(joined, end="b"), "")().generate(request("a"))
+    ).text == "ab"
 
 
 def test_a_function_without_a_prompt_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"app.py's <lambda> has none\. Define"):
-        backend_of(lambda: "", "", "app.py")
+        backend_factory(lambda: "", "", "app.py")
 
 
 async def test_a_function_gets_the_token_limit_only_if_it_has_a_parameter_for_it() -> None:
     def limited(prompt: str, max_tokens: int) -> str:
         return f"{prompt}{max_tokens}"
 
-    build = backend_of(limited, "")
+    build = backend_factory(limited, "")
     assert (await build().generate(request("a"))).text == "a7"
     assert build().features == {"application", "max_tokens", "max_tokens_required"}
     assert not inspect.signature(build).parameters, "it is no option"
-    unlimited = backend_of(lambda prompt: prompt, "")
+    unlimited = backend_factory(lambda prompt: prompt, "")
     assert (await unlimited().generate(request("a"))).text == "a"
     assert unlimited().features == {"application", "max_tokens"}
     assert unlimited.features == frozenset(), "harness eval sets no limit"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import ConfigError, HarnessError
-from harness.workers import PENDING, Workers
+from harness.workers import MAX_PENDING_PER_PROCESS, Workers
 from tests.backends.stand_ins import alive
 
 
@@ -35,20 +35,20 @@ def test_many_pieces_in_order_and_few_at_a_time() -> None:
             yield number
 
     with Workers(2) as workers:
-        found = workers.in_order(squared, pieces())
+        found = workers.map_in_order(squared, pieces())
         assert next(found) == 0
-        assert len(taken) <= 2 * PENDING
+        assert len(taken) <= 2 * MAX_PENDING_PER_PROCESS
         assert list(found) == [number * number for number in range(1, 40)]
-        assert list(workers.in_order(squared, [3, 4, 5])) == [9, 16, 25]
+        assert list(workers.map_in_order(squared, [3, 4, 5])) == [9, 16, 25]
         with pytest.raises(ConfigError, match="negative"):
-            list(workers.in_order(squared, [1, -1, 2, 3]))
-        assert list(workers.in_order(squared, [6, 7])) == [36, 49]
+            list(workers.map_in_order(squared, [1, -1, 2, 3]))
+        assert list(workers.map_in_order(squared, [6, 7])) == [36, 49]
 
 
 def test_a_little_work_begins_no_process() -> None:
     with Workers(8) as workers:
-        assert list(workers.in_order(_own_id, [1])) == [os.getpid()]
-        assert list(workers.in_order(_own_id, [])) == []
+        assert list(workers.map_in_order(_own_id, [1])) == [os.getpid()]
+        assert list(workers.map_in_order(_own_id, [])) == []
 
 
 def _own_id(_: int) -> int:
@@ -56,10 +56,10 @@ def _own_id(_: int) -> int:
 
 
 def test_the_calling_process_begins_and_others_help_if_there_is_more_to_do() -> None:
-    with Workers(2, alone_s=60.0) as workers:
-        assert set(workers.in_order(_own_id, range(50))) == {os.getpid()}
-    with Workers(2, alone_s=0.2) as workers:
-        found = list(workers.in_order(_slow_id, range(40)))
+    with Workers(2, start_after_s=60.0) as workers:
+        assert set(workers.map_in_order(_own_id, range(50))) == {os.getpid()}
+    with Workers(2, start_after_s=0.2) as workers:
+        found = list(workers.map_in_order(_slow_id, range(40)))
     assert found[0] == os.getpid()
     assert set(found[-4:]).isdisjoint({os.getpid()})
 
@@ -77,7 +77,7 @@ class Unpicklable:
 def test_a_piece_that_cannot_be_sent_is_worked_on_here() -> None:
     pieces = [1, Unpicklable(), 2]
     with Workers(2) as workers:
-        found = list(workers.in_order(_own_id_of, pieces))
+        found = list(workers.map_in_order(_own_id_of, pieces))
     assert found[1] == os.getpid()
     assert os.getpid() not in (found[0], found[2])
 
@@ -101,15 +101,15 @@ def _fails(number: int) -> None:
 def test_an_unexpected_error_has_the_traceback_of_its_process() -> None:
     with Workers(2) as workers:
         with pytest.raises(ValueError, match="wrong value") as raised:
-            list(workers.in_order(_fails, [0, 0]))
+            list(workers.map_in_order(_fails, [0, 0]))
         assert "in _fails" in "".join(raised.value.__notes__)
         with pytest.raises(RuntimeError, match="Odd: 1 and 1"):
-            list(workers.in_order(_fails, [1, 1]))
+            list(workers.map_in_order(_fails, [1, 1]))
 
 
 def test_a_killed_process_is_reported_and_not_waited_for() -> None:
     with Workers(2) as workers, pytest.raises(HarnessError, match="ended before its work"):
-        list(workers.in_order(killed, range(8)))
+        list(workers.map_in_order(killed, range(8)))
 
 
 def test_processes_end_with_the_one_that_began_them(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_processes_end_with_the_one_that_began_them(tmp_path: Path) -> None:
         "from harness.workers import Workers\n"
         "from work import work\n"
         "with Workers(2) as workers:\n"  # not run again by the processes
-        "    list(workers.in_order(work, range(4)))\n"
+        "    list(workers.map_in_order(work, range(4)))\n"
     )
     process = subprocess.Popen([sys.executable, script])
     while len(ids := [int(path.name) for path in tmp_path.iterdir() if path.name.isdigit()]) < 2:

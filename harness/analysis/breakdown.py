@@ -19,7 +19,6 @@ from harness.analysis.clustered import (
     Estimate,
     clustered_means,
     linearised_share,
-    over_samples,
 )
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.config.sections import split_k
@@ -33,16 +32,16 @@ from harness.store.columns import (
     group_rows,
 )
 
-Key = tuple[str, ...]  # The name of a group for each requested label
+Key = tuple[str, ...]  # of a group: the names of its groups by one or more labels
 
 
-def of_round(attempts: AttemptTable, number: int = 1) -> AttemptTable:
+def select_round(attempts: AttemptTable, round_number: int = 1) -> AttemptTable:
     """Return the attempts of one round."""
-    return attempts.take(attempts.round == number)
+    return attempts.take(attempts.round == round_number)
 
 
-def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
-    """Return each sample's first row, with the sample's best verdict in rounds 1 to k."""
+def best_of_first_rounds(attempts: AttemptTable, k: int) -> AttemptTable:
+    """Return one row per sample, with the sample's best verdict in rounds 1 to k."""
     starts = attempts.sample_starts()
     # Verdicts are numbers, pass > failure > no verdict, so the maximum is the best one.
     passed = np.where(attempts.round <= k, attempts.passed, np.int8(NOT_JUDGED)).astype(np.int8)
@@ -51,8 +50,16 @@ def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
     return replace(attempts.take(starts), passed=passed)
 
 
-def values_of(samples: AttemptTable, score: str) -> tuple[Bools, NDArray[Any]]:
-    """Return an (n,) mask of samples with a value of a score or `PASS_RATE`, and these values."""
+def score_values(samples: AttemptTable, score: str) -> tuple[Bools, NDArray[Any]]:
+    """Select the values of a score.
+
+    Args:
+        samples: The n samples.
+        score: The name of the score, or `PASS_RATE` for the verdicts.
+
+    Returns:
+        The (n,) mask of samples that have a value, and their values.
+    """
     if score == PASS_RATE:
         return samples.has_verdict, samples.passed[samples.has_verdict]
     if score not in samples.scores:
@@ -62,25 +69,25 @@ def values_of(samples: AttemptTable, score: str) -> tuple[Bools, NDArray[Any]]:
 
 
 def is_verdict(table: AttemptTable, score: str) -> bool:
-    """Return whether a score is the pass rate or takes only the values true and false."""
+    """Return whether a score is the pass rate, or its values are true and false."""
     return score == PASS_RATE or (score in table.scores and table.scores[score].dtype == np.int8)
 
 
 def is_share(table: AttemptTable, score: str) -> bool:
-    """Return whether a score's values are verdicts, chances or numbers that are declared as shares.
+    """Return whether a score's values are verdicts, or numbers that are declared as shares.
 
-    Runs of earlier versions declare nothing. A number of these is taken as a share if all its
+    Runs of earlier versions declare nothing. In these, a numeric score counts as a share if all its
     values are between 0 and 1.
     """
     if is_verdict(table, score):
         return True
     if score in table.shares:
         return table.shares[score]
-    _, values = values_of(table, score)
+    _, values = score_values(table, score)
     return bool(np.all((values >= 0) & (values <= 1)))
 
 
-def scored(samples: AttemptTable, score: str) -> AttemptTable:
+def rows_for_score(samples: AttemptTable, score: str) -> AttemptTable:
     """Return the rows that a score is averaged over: samples or, for ``pass@4``, instances.
 
     The values of a score such as ``pass@4`` are stored in ``passed``. A recorded score of the same
@@ -92,15 +99,15 @@ def scored(samples: AttemptTable, score: str) -> AttemptTable:
     if score in samples.scores:
         return replace(samples, passed=np.nan_to_num(samples.scores[score], nan=NOT_JUDGED))
     rows = samples.take(change_mask(samples.instance))
-    used = samples.take(samples.has_verdict & ((samples.sample < k) | (kind != "any@")))
+    judged = samples.take(samples.has_verdict & ((samples.sample < k) | (kind != "any@")))
     n_instances = len(samples.instances.digest)
-    drawn = np.bincount(used.instance, minlength=n_instances)[rows.instance]
-    passes = used.instance[used.passed == 1]
-    passed = np.bincount(passes, minlength=n_instances)[rows.instance]
-    enough = drawn >= k
+    n_judged = np.bincount(judged.instance, minlength=n_instances)[rows.instance]
+    passing_instances = judged.instance[judged.passed == 1]
+    n_passed = np.bincount(passing_instances, minlength=n_instances)[rows.instance]
+    has_enough = n_judged >= k
     values = np.full(len(rows), np.nan)
-    estimates = pass_hat_k if kind == "pass^" else pass_at_k
-    *_, values[enough] = estimates(drawn[enough], passed[enough], k)
+    estimate = pass_hat_k if kind == "pass^" else pass_at_k
+    *_, values[has_enough] = estimate(n_judged[has_enough], n_passed[has_enough], k)
     return replace(rows, passed=np.nan_to_num(values, nan=NOT_JUDGED), scores={score: values})
 
 
@@ -110,8 +117,15 @@ def pass_at_k(
     """Yield, for k = 1 … k_max, each instance's probability that at least one of k samples passes.
 
     This is the unbiased estimate 1 - C(n - c, k) / C(n, k) of Chen et al. 2021, "Evaluating Large
-    Language Models Trained on Code" (arXiv 2107.03374), equation 1. ``drawn`` and ``passed`` hold
-    each instance's number of samples, n ≥ k_max, and of passed samples, c.
+    Language Models Trained on Code" (arXiv 2107.03374), equation 1.
+
+    Args:
+        drawn: (m,) Each instance's number of samples, n ≥ k_max.
+        passed: (m,) Each instance's number of samples that passed, c.
+        k_max: The largest k.
+
+    Yields:
+        (m,) The probabilities, for one k.
 
     Raises:
         ValueError: If an instance has fewer than k_max samples.
@@ -128,30 +142,30 @@ def pass_hat_k(
 ) -> Iterator[NDArray[np.float64]]:
     """Yield, for k = 1 … k_max, each instance's probability that all k samples pass.
 
-    This is C(c, k) / C(n, k), as in Yao et al. 2024, "τ-bench" (arXiv 2406.12045), section 3.
-    Arguments and errors are those of `pass_at_k`. The result is computed as a product of
-    probabilities, which cannot overflow.
+    This is C(c, k) / C(n, k), as in Yao et al. 2024, "τ-bench" (arXiv 2406.12045), section 3. It is
+    computed as a product of probabilities, which cannot overflow. Arguments and errors are those of
+    `pass_at_k`.
     """
     if len(drawn) and k_max > drawn.min():
         raise ValueError(f"k = {k_max} needs {k_max} samples of each instance")
-    chance = np.ones(len(drawn))
+    probability = np.ones(len(drawn))
     for n_before in range(k_max):
-        chance = chance * (np.maximum(passed - n_before, 0) / (drawn - n_before))
-        yield chance
+        probability = probability * (np.maximum(passed - n_before, 0) / (drawn - n_before))
+        yield probability
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Instances grouped by labels. A statistical unit is a cluster, restricted to one group."""
+    """Instances grouped by labels. A unit (of statistics) is the part of a cluster in one group."""
 
-    names: Sequence[Key]  # sorted
-    of_instance: Ints  # (m,) index of each instance's group, -1 if it lacks a label
-    unit: Ints  # (m,) index of each instance's unit, -1 without a group
-    of_unit: Ints  # (u,) index of each unit's group, ascending
+    names: Sequence[Key]  # sorted; the group with index i is named names[i]
+    group_of_instance: Ints  # (m,) index of each instance's group, -1 if it lacks a label
+    unit_of_instance: Ints  # (m,) index of each instance's unit, -1 without a group
+    group_of_unit: Ints  # (u,) index of each unit's group, ascending
 
     @classmethod
-    def by(cls, instances: InstanceTable, *labels: str) -> Groups:
-        """Return instances grouped by labels, or as one group, ``()``, without labels."""
+    def from_labels(cls, instances: InstanceTable, *labels: str) -> Groups:
+        """Group instances by labels or, without labels, into one group with the name ``()``."""
         if not labels:
             unit = instances.cluster
             n_units = unit.max(initial=-1) + 1
@@ -160,32 +174,33 @@ class Groups:
         group = codes[instances.grouping] if len(codes) else codes
         grouped = group >= 0
         unit = np.full(len(group), -1, np.int32)
-        parts = group[grouped].astype(np.int64) << 32 | instances.cluster[grouped]
-        parts, unit[grouped] = np.unique(parts, return_inverse=True)
-        return cls(names, group, unit, (parts >> 32).astype(np.int32))
+        unit_keys = group[grouped].astype(np.int64) << 32 | instances.cluster[grouped]
+        unit_keys, unit[grouped] = np.unique(unit_keys, return_inverse=True)
+        return cls(names, group, unit, (unit_keys >> 32).astype(np.int32))
 
     def sizes(self, rows: AttemptTable) -> list[int]:
         """Return the number of rows in each group, by group index."""
-        group = self.of_instance[rows.instance]
+        group = self.group_of_instance[rows.instance]
         sizes: list[int] = np.bincount(group[group >= 0], minlength=len(self.names)).tolist()
         return sizes
 
     def estimates(self, samples: AttemptTable, score: str) -> dict[int, Estimate]:
         """Return the mean of a score (or `PASS_RATE`) in each group with values, by group index."""
-        values, unit = self._in_units(samples, score)
-        return clustered_means(values, unit, self.of_unit)
+        values, unit = self._values_and_units(samples, score)
+        return clustered_means(values, unit, self.group_of_unit)
 
     def cluster_rates(self, samples: AttemptTable) -> dict[int, Estimate]:
         """Return the mean of clusters' pass rates in each group with verdicts, by group index."""
-        values, unit = self._in_units(samples, PASS_RATE)
-        n = np.bincount(unit, minlength=len(self.of_unit))
+        verdicts, unit_of_verdict = self._values_and_units(samples, PASS_RATE)
+        n = np.bincount(unit_of_verdict, minlength=len(self.group_of_unit))
         (units,) = n.nonzero()
-        return clustered_means(np.bincount(unit, values)[units] / n[units], units, self.of_unit)
+        rates = np.bincount(unit_of_verdict, verdicts)[units] / n[units]
+        return clustered_means(rates, units, self.group_of_unit)
 
-    def _in_units(self, samples: AttemptTable, score: str) -> tuple[NDArray[Any], Ints]:
-        """Return the values of a score in all groups, and the indices of their units."""
-        has_value, values = values_of(samples, score)
-        unit = self.unit[samples.instance[has_value]]
+    def _values_and_units(self, samples: AttemptTable, score: str) -> tuple[NDArray[Any], Ints]:
+        """Return the values of a score in all groups, and the unit index of each value."""
+        has_value, values = score_values(samples, score)
+        unit = self.unit_of_instance[samples.instance[has_value]]
         return values[unit >= 0], unit[unit >= 0]
 
     def means(self, samples: AttemptTable, score: str) -> dict[int, SampleStatistic]:
@@ -195,85 +210,99 @@ class Groups:
         intervals.
         """
         estimates = self.estimates(samples, score)
-        fraction = is_share(samples, score)
+        share = is_share(samples, score)
         statistics = {}
-        for number, n in enumerate(self.sizes(samples)):
+        for group_index, n in enumerate(self.sizes(samples)):
             if n:
-                estimate = estimates.get(number, Estimate())
-                statistic = estimate.share() if fraction else estimate.number()
-                statistics[number] = over_samples(statistic, n)
+                estimate = estimates.get(group_index, Estimate())
+                statistics[group_index] = estimate.over_samples(n, share=share)
         return statistics
 
 
-def values_by(
+def mean_by_group(
     samples: AttemptTable, score: str, *labels: str, weight: str = ""
 ) -> dict[Key, SampleStatistic]:
-    """Return the mean of a score by group of ``labels`` (without labels: the group ``()``).
+    """Return the mean of a score in each group.
 
-    It is weighted by the score ``weight`` if the samples have that.
+    Args:
+        samples: The samples.
+        score: The name of the score, or `PASS_RATE`.
+        labels: The labels by which the samples are grouped. Without labels, the result has the
+            only key ``()``.
+        weight: A score that weights the values, if the samples have it.
     """
     if weight in samples.scores and len(samples):
-        return weighted_means(samples, score, weight, *labels)
-    groups = Groups.by(samples.instances, *labels)
+        return weighted_mean_by_group(samples, score, weight, *labels)
+    groups = Groups.from_labels(samples.instances, *labels)
     means = groups.means(samples, score)
     if not (labels or means):
         return {(): SampleStatistic()}
-    return {groups.names[number]: mean for number, mean in means.items()}
+    return {groups.names[index]: mean for index, mean in means.items()}
 
 
-def value_of(samples: AttemptTable, score: str, weight: str = "") -> SampleStatistic:
-    """Return the mean of a score (or `PASS_RATE`) over all samples, as `values_by`."""
-    return values_by(samples, score, weight=weight)[()]
+def mean_score(samples: AttemptTable, score: str, weight: str = "") -> SampleStatistic:
+    """Return the mean of a score (or `PASS_RATE`) over all samples.
+
+    It is weighted by the score ``weight`` if the samples have it.
+    """
+    return mean_by_group(samples, score, weight=weight)[()]
 
 
 def group_codes(
     groupings: Sequence[Mapping[str, str]], labels: tuple[str, ...]
 ) -> tuple[Ints, list[Key]]:
-    """Return each grouping's index in the sorted list of distinct keys, and that list.
+    """Number the distinct combinations of groups.
 
-    A grouping maps labels to groups. Its index is -1 if it lacks one of ``labels``.
+    Args:
+        groupings: m mappings of labels to groups.
+        labels: The labels whose groups make up a key.
+
+    Returns:
+        The (m,) indices of the groupings' keys, or -1 if a label is missing, and the sorted keys.
     """
     keys: list[Key] = []
     for groups in groupings:
         complete = all(label in groups for label in labels)
         keys.append(tuple(groups[label] for label in labels) if complete else ())
     names = sorted({key for key in keys if key})
-    number = {key: place for place, key in enumerate(names)}
-    return np.array([number.get(key, -1) for key in keys], dtype=np.int32), names
+    index_of_key = {key: index for index, key in enumerate(names)}
+    return np.array([index_of_key.get(key, -1) for key in keys], dtype=np.int32), names
 
 
-def weighted_means(
+def weighted_mean_by_group(
     samples: AttemptTable, score: str, weight: str, *labels: str
 ) -> dict[Key, SampleStatistic]:
-    """Return the mean of ``score``, weighted by the score ``weight``, by group of ``labels``."""
+    """Return the mean of a score in each group of ``labels``, weighted by another score."""
 
-    def figure(rows: AttemptTable) -> SampleStatistic:
-        values, weights, clusters = values_of_both(rows, score, weight)
+    def weighted_mean(rows: AttemptTable) -> SampleStatistic:
+        values, weights, clusters = paired_score_values(rows, score, weight)
         share = is_share(rows, score)
         return ratio_of_sums(weights * values, weights, clusters, len(rows), share=share)
 
-    return by_group(samples, labels, figure)
+    return statistic_by_group(samples, labels, weighted_mean)
 
 
-def by_group(
+def statistic_by_group(
     samples: AttemptTable,
     labels: tuple[str, ...],
-    figure: Callable[[AttemptTable], SampleStatistic],
+    compute: Callable[[AttemptTable], SampleStatistic],
 ) -> dict[Key, SampleStatistic]:
-    """Return a figure of the samples in each group of ``labels``."""
-    groups = Groups.by(samples.instances, *labels)
-    by_number = group_rows(groups.of_instance[samples.instance], len(groups.names))
-    return {groups.names[number]: figure(samples.take(rows)) for number, rows in by_number}
+    """Compute a statistic of the samples in each group of ``labels``."""
+    groups = Groups.from_labels(samples.instances, *labels)
+    rows_by_group = group_rows(groups.group_of_instance[samples.instance], len(groups.names))
+    return {groups.names[index]: compute(samples.take(rows)) for index, rows in rows_by_group}
 
 
-def values_of_both(
+def paired_score_values(
     rows: AttemptTable, first: str, second: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Ints]:
-    """Return the values of two scores and the clusters of the rows that have both."""
-    both = rows.take(values_of(rows, first)[0] & values_of(rows, second)[0])
-    _, values = values_of(both, first)
-    _, second_values = values_of(both, second)
-    return values.astype(np.float64), second_values.astype(np.float64), both.cluster
+    """Return the values of two scores, and the clusters, of the rows that have both scores."""
+    has_first, _ = score_values(rows, first)
+    has_second, _ = score_values(rows, second)
+    paired_rows = rows.take(has_first & has_second)
+    _, first_values = score_values(paired_rows, first)
+    _, second_values = score_values(paired_rows, second)
+    return first_values.astype(np.float64), second_values.astype(np.float64), paired_rows.cluster
 
 
 def ratio_of_sums(
@@ -284,8 +313,16 @@ def ratio_of_sums(
     *,
     share: bool,
 ) -> SampleStatistic:
-    """Return one sum divided by another, with ``n_samples`` less the summed ones as missing."""
+    """Return the ratio of two sums over samples.
+
+    Args:
+        numerators: (n,) The terms of the first sum.
+        denominators: (n,) The terms of the second sum.
+        clusters: (n,) The clusters of the terms.
+        n_samples: The number of all samples. Those without a term count as missing.
+        share: Whether the ratio is a share by definition.
+    """
     if not denominators.sum():
         return SampleStatistic(missing=n_samples)
     estimate = linearised_share(numerators, denominators, clusters)
-    return over_samples(estimate.share() if share else estimate.number(), n_samples)
+    return estimate.over_samples(n_samples, share=share)

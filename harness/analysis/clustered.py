@@ -20,12 +20,11 @@ from harness.analysis.distributions import beta_quantile, normal_quantile, t_qua
 from harness.analysis.metrics import Interval, SampleStatistic, Statistic
 from harness.store.columns import change_mask
 
-ROUNDING = 1e-12  # Standard errors below this are rounding errors of a sum that is exactly zero
+ROUNDING = 1e-12  # standard errors below this are rounding errors of 0
 
-_BLOCK = 1 << 16  # values at a time, because floats of all of them would take much memory
+_BLOCK_SIZE = 1 << 16  # values per step: all values as floats would take much memory
 
-# Probability outside a 95% interval, at each end, and the normal quantile of its complement.
-_TAIL = 0.025
+_TAIL = 0.025  # the probability beyond each end of a 95% interval
 _Z = normal_quantile(1 - _TAIL)
 
 
@@ -39,28 +38,27 @@ class Estimate:
     n: int = 0
     n_clusters: int = 0
     degrees: float | None = None  # degrees of freedom of t; None if the error is unknown
-    informative: float = inf  # degrees of freedom of the clusters' totals (`informative_degrees`)
-    kish: float = 0.0  # effective size if each cluster is one observation (Kish 1965)
-    largest: float = inf  # upper bound on the effective size: n for verdicts
+    informative_degrees: float = inf  # see the function `informative_degrees`
+    kish_n: float = 0.0  # effective sample size if each cluster is one observation (Kish 1965)
+    max_effective_n: float = inf  # upper bound on the effective sample size: n for verdicts
 
     @property
     def effective_n(self) -> float | None:
-        """The number of independent verdicts that are as informative about a share.
-
-        None if the standard error is unknown.
-        """
+        """The effective sample size of a share, or None if the standard error is unknown."""
         if self.mean is None or self.stderr is None or self.degrees is None:
             return None
-        degrees = min(self.degrees, self.informative)
-        return effective_size(self.mean, self.stderr, degrees, self.kish, self.largest)
+        degrees = min(self.degrees, self.informative_degrees)
+        return effective_sample_size(
+            self.mean, self.stderr, degrees, self.kish_n, self.max_effective_n
+        )
 
     @property
     def ci95(self) -> Interval | None:
-        """The 95% interval of a share, a mean of values in [0, 1], or None if unknown."""
-        size = self.effective_n
-        if self.mean is None or size is None:
+        """The 95% interval of a share (a mean of values in [0, 1]), or None if unknown."""
+        effective_n = self.effective_n
+        if self.mean is None or effective_n is None:
             return None
-        return share_interval(self.mean, size)
+        return share_interval(self.mean, effective_n)
 
     @property
     def p_value(self) -> float | None:
@@ -79,21 +77,33 @@ class Estimate:
     ) -> Interval | None:
         """Return the 95% t interval, clipped to [low, high].
 
-        It is None if the standard error is unknown or 0. The interval is widened for several
-        ``comparisons`` (Bonferroni).
+        It is None if the standard error is unknown or 0.
+
+        Args:
+            low: The smallest possible mean.
+            high: The largest possible mean.
+            comparisons: The number of intervals that shall hold together (Bonferroni).
         """
         if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
             return None
         margin = t_quantile(self.degrees, 1 - _TAIL / comparisons) * self.stderr
         return max(low, self.mean - margin), min(high, self.mean + margin)
 
-    def share(self) -> Statistic:
-        """Return the estimate of a mean of values in [0, 1], with the interval `ci95`."""
+    def to_share_statistic(self) -> Statistic:
+        """Return the statistic of a share, with the interval `ci95`."""
         return self._statistic(self.ci95, self.effective_n)
 
-    def number(self, low: float = -inf, high: float = inf) -> Statistic:
-        """Return the estimate of any other mean, with a t interval, clipped to [low, high]."""
+    def to_mean_statistic(self, low: float = -inf, high: float = inf) -> Statistic:
+        """Return the statistic of any other mean, with a t interval, clipped to [low, high]."""
         return self._statistic(self.clipped_ci95(low, high), None)
+
+    def over_samples(self, n_samples: int, *, share: bool) -> SampleStatistic:
+        """Return the statistic over ``n_samples`` samples, including those without a value.
+
+        ``share`` selects the interval: that of a share (`ci95`), or the t interval.
+        """
+        statistic = self.to_share_statistic() if share else self.to_mean_statistic()
+        return to_sample_statistic(statistic, n_samples)
 
     def _statistic(self, ci95: Interval | None, effective_n: float | None) -> Statistic:
         return Statistic(
@@ -106,58 +116,61 @@ class Estimate:
         )
 
 
-def over_samples(statistic: Statistic, n_samples: int) -> SampleStatistic:
-    """Return a statistic as one over ``n_samples``, some of which have no value."""
+def to_sample_statistic(statistic: Statistic, n_samples: int) -> SampleStatistic:
+    """Add the number of missing values to a statistic over ``n_samples`` samples."""
     return SampleStatistic(**structs.asdict(statistic), missing=n_samples - statistic.n)
 
 
-def effective_size(
-    mean: float, stderr: float, degrees: float, kish: float, largest: float = inf
+def effective_sample_size(
+    mean: float, stderr: float, degrees: float, kish_n: float, max_n: float = inf
 ) -> float:
-    """Return the number of independent verdicts that are as informative about a share.
+    """Return the number of independent verdicts that would determine a share equally well.
 
     As in Korn and Graubard (1998, Survey Methodology 24), it is
 
         n* = mean (1 - mean) / stderr^2 (z / t_degrees)^2,
 
-    but at least Kish's number and at most ``largest``. An error of 0 carries no information, so n*
-    is then Kish's number. The error of verdicts that few clusters show, because few pass or few
-    fail, may be too small by chance: if k of Kish's number pass (or fail), n* is at most 1 + k^2
-    times that number. Without this bound, 7 to 9% of the intervals of a rate of 0.85 lie above it
-    if there are 5 clusters of 20 samples that share 60 to 80% of their variance (simulated).
+    but at least ``kish_n`` and at most ``max_n``. A standard error of 0 carries no information, so
+    n* is then ``kish_n``. If few clusters contain passes or few contain failures, the standard
+    error may be too small by chance. If k of ``kish_n`` verdicts pass (or fail), n* is therefore at
+    most (1 + k^2) ``kish_n``. Without this bound, 7 to 9% of the intervals of a rate of 0.85 lie
+    above it, for 5 clusters of 20 samples that share 60 to 80% of their variance (simulated).
 
     Args:
         mean: The share.
         stderr: Its clustered standard error.
-        degrees: The error's degrees of freedom.
-        kish: (sum of sizes)^2 / (sum of squared sizes) of the clusters (Kish 1965, "Survey
+        degrees: The standard error's degrees of freedom.
+        kish_n: (sum of sizes)^2 / (sum of squared sizes) of the clusters (Kish 1965, "Survey
             Sampling", section 11.7), which is exact if the verdicts of each cluster are equal.
-        largest: The upper bound, which for verdicts is their number, and otherwise infinite.
+        max_n: The upper bound, which for verdicts is their number, and otherwise infinite.
     """
     if stderr < ROUNDING:
-        return kish
+        return kish_n
     ratio = _Z / t_quantile(degrees, 1 - _TAIL)
-    if largest < inf:
-        rarer = kish * min(mean, 1 - mean)
-        largest = min(largest, kish * (1 + rarer**2))
-    return max(kish, min(largest, mean * (1 - mean) * (ratio / stderr) ** 2))
+    if max_n < inf:
+        n_rarer_verdicts = kish_n * min(mean, 1 - mean)
+        max_n = min(max_n, kish_n * (1 + n_rarer_verdicts**2))
+    return max(kish_n, min(max_n, mean * (1 - mean) * (ratio / stderr) ** 2))
 
 
-def share_interval(mean: float, size: float, comparisons: int = 1) -> Interval:
-    """Return the 95% interval of the share of ``size`` independent verdicts that are true.
+def share_interval(mean: float, n: float, comparisons: int = 1) -> Interval:
+    """Return the 95% interval of a share of independent verdicts.
 
-    This is the exact interval of Clopper and Pearson (1934, Biometrika 26). ``size`` need not be a
-    whole number (Korn and Graubard 1998). The interval is widened for several ``comparisons``
-    (Bonferroni).
+    This is the exact interval of Clopper and Pearson (1934, Biometrika 26).
+
+    Args:
+        mean: The share.
+        n: The number of verdicts, which need not be a whole number (Korn and Graubard 1998).
+        comparisons: The number of intervals that shall hold together (Bonferroni).
 
     >>> [round(bound, 4) for bound in share_interval(81 / 263, 263)]  # Newcombe 1998, table I
     [0.2527, 0.3676]
     """
     tail = _TAIL / comparisons
-    passed = mean * size
-    failed = (1 - mean) * size
-    low = beta_quantile(passed, failed + 1, tail) if passed > 0 else 0.0
-    high = beta_quantile(passed + 1, failed, 1 - tail) if failed > 0 else 1.0
+    n_true = mean * n
+    n_false = (1 - mean) * n
+    low = beta_quantile(n_true, n_false + 1, tail) if n_true > 0 else 0.0
+    high = beta_quantile(n_true + 1, n_false, 1 - tail) if n_false > 0 else 1.0
     return low, high
 
 
@@ -173,80 +186,105 @@ def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
     and Miller 2015). Without G / (G - 1), the error would be too small for few clusters. Miller
     2024, "Adding Error Bars to Evals" (arXiv 2411.00640), has the same sum without G / (G - 1).
     """
-    if len(values) and clusters.max() > 8 * len(values):  # numbered for a larger table
+    if len(values) and clusters.max() > 8 * len(values):  # indices of a larger table
         clusters = np.unique(clusters, return_inverse=True)[1]
-    group = np.zeros(int(clusters.max(initial=-1)) + 1, np.intp)
-    return clustered_means(values, clusters, group).get(0, Estimate())
+    all_in_group_0 = np.zeros(int(clusters.max(initial=-1)) + 1, np.intp)
+    return clustered_means(values, clusters, all_in_group_0).get(0, Estimate())
 
 
 def clustered_means(
-    values: NDArray[Any], units: NDArray[Any], group: NDArray[np.integer]
+    values: NDArray[Any], unit_of_value: NDArray[Any], group_of_unit: NDArray[np.integer]
 ) -> dict[int, Estimate]:
-    """Return the estimated mean of each group that has values, by group index.
+    """Estimate the mean of each group that has values, by group index.
 
     Args:
         values: (n,) The values.
-        units: (n,) The index of each value's unit. A unit is the part of a cluster in one group.
-        group: (u,) The group index of each unit, in ascending order.
+        unit_of_value: (n,) The unit index of each value. A unit is the part of a cluster in one
+            group.
+        group_of_unit: (u,) The group index of each unit, in ascending order.
     """
     if not len(values):
         return {}
-    counts = np.bincount(units, minlength=len(group))
+    counts = np.bincount(unit_of_value, minlength=len(group_of_unit))
     (present,) = counts.nonzero()
     sizes = counts[present]
-    group = group[present]
-    starts = change_mask(group).nonzero()[0]
+    groups = group_of_unit[present]
+    starts = change_mask(groups).nonzero()[0]  # of the groups among the units that are present
 
-    mean_of = np.zeros(len(counts))  # the mean of the unit's group
+    centre = np.zeros(len(counts))  # of each unit: 0, later the mean of its group
 
-    def totals(power: int) -> NDArray[Any]:
-        sums = np.zeros(len(counts))
-        for start in range(0, len(values), _BLOCK):
-            unit = units[start : start + _BLOCK].astype(np.intp)
-            np.add.at(sums, unit, (values[start : start + _BLOCK] - mean_of[unit]) ** power)
-        return sums[present]
+    def unit_totals(power: int) -> NDArray[Any]:
+        totals = np.zeros(len(counts))
+        for start in range(0, len(values), _BLOCK_SIZE):
+            unit = unit_of_value[start : start + _BLOCK_SIZE].astype(np.intp)
+            np.add.at(totals, unit, (values[start : start + _BLOCK_SIZE] - centre[unit]) ** power)
+        return totals[present]
 
     n = np.add.reduceat(sizes, starts)
     n_units = np.diff(np.append(starts, len(sizes)))
-    means = np.add.reduceat(totals(1), starts) / n
-    mean_of[present] = np.repeat(means, n_units)
-    squared_totals = np.square(totals(1))
-    clustered = _stderrs(np.add.reduceat(squared_totals, starts), n_units, n)
-    squares = np.add.reduceat(totals(2), starts)
-    naive = _stderrs(squares, n, n)
-    informative = informative_degrees(squared_totals, starts)
-    kish = n**2 / np.add.reduceat(sizes.astype(np.float64) ** 2, starts)
-    verdicts = squares >= n * means * (1 - means) * (1 - 1e-9)  # the largest spread in [0, 1]
-    largest = np.where(verdicts, n, inf)
-    degrees = [n - 1.0 if n > 1 else None for n in n_units.tolist()]
-    unequal = np.minimum.reduceat(sizes, starts) < np.maximum.reduceat(sizes, starts)
-    for place in unequal.nonzero()[0].tolist():
-        unit_sizes = sizes[starts[place] : starts[place] + n_units[place]]
-        degrees[place] = _cached_degrees(np.bincount(unit_sizes).tobytes())
+    means = np.add.reduceat(unit_totals(1), starts) / n
+    centre[present] = np.repeat(means, n_units)
+    squared_totals = np.square(unit_totals(1))
+    squares = np.add.reduceat(unit_totals(2), starts)
+    are_verdicts = squares >= n * means * (1 - means) * (1 - 1e-9)  # the largest spread in [0, 1]
     columns = (
-        *(means.tolist(), clustered, naive, n.tolist(), n_units.tolist(), degrees),
-        *(informative.tolist(), kish.tolist(), largest.tolist()),
+        means.tolist(),
+        _standard_errors(np.add.reduceat(squared_totals, starts), n_units, n),
+        _standard_errors(squares, n, n),
+        n.tolist(),
+        n_units.tolist(),
+        _degrees_by_group(sizes, starts),
+        informative_degrees(squared_totals, starts).tolist(),
+        (n**2 / np.add.reduceat(sizes.astype(np.float64) ** 2, starts)).tolist(),
+        np.where(are_verdicts, n, inf).tolist(),
     )
     estimates = (Estimate(*row) for row in zip(*columns, strict=True))
-    return dict(zip(group[starts].tolist(), estimates, strict=True))
+    return dict(zip(groups[starts].tolist(), estimates, strict=True))
 
 
-def _stderrs(
-    squares: NDArray[Any], units: NDArray[np.integer], n: NDArray[np.integer]
+def _degrees_by_group(sizes: NDArray[np.integer], starts: NDArray[np.intp]) -> list[float | None]:
+    """Return the degrees of freedom of each group's mean, or None for a group of one unit.
+
+    Args:
+        sizes: (u,) The number of values in each unit, ordered by group.
+        starts: (g,) The index of each group's first unit.
+    """
+    ends = np.append(starts[1:], len(sizes))
+    degrees = [n_units - 1.0 if n_units > 1 else None for n_units in (ends - starts).tolist()]
+    unequal = np.minimum.reduceat(sizes, starts) < np.maximum.reduceat(sizes, starts)
+    for index in unequal.nonzero()[0].tolist():
+        counts = np.bincount(sizes[starts[index] : ends[index]])
+        degrees[index] = _degrees_of_sizes(counts.tobytes())
+    return degrees
+
+
+def _standard_errors(
+    squares: NDArray[Any], n_units: NDArray[np.integer], n: NDArray[np.integer]
 ) -> list[float | None]:
-    stderrs = np.sqrt(units / np.maximum(units - 1, 1) * squares) / n
-    pairs = zip(stderrs.tolist(), units, strict=True)
-    return [stderr if n_units > 1 else None for stderr, n_units in pairs]
+    """Return the standard error of each group's mean, or None for a group of one unit.
+
+    Args:
+        squares: (g,) Each group's sum over units of the squared deviation.
+        n_units: (g,) The number of units in each group.
+        n: (g,) The number of values in each group.
+    """
+    stderrs = np.sqrt(n_units / np.maximum(n_units - 1, 1) * squares) / n
+    pairs = zip(stderrs.tolist(), n_units, strict=True)
+    return [stderr if count > 1 else None for stderr, count in pairs]
 
 
 def informative_degrees(
     squares: NDArray[np.float64], starts: NDArray[np.intp]
 ) -> NDArray[np.float64]:
-    """Return the degrees of freedom of each part's sum of squared cluster totals v.
+    """Return the degrees of freedom of each group's sum of squared cluster totals v.
 
     They are 3 sum(v)^2 / sum(v^2) - 2, which for normal totals of equal variance is their number
     less 2, as in Welch (1947, Biometrika 34). If a few totals are much larger than the others, as
     for rates near 0 or 1, there are fewer. If all are 0, there is 1.
+
+    Args:
+        squares: The squared totals of the clusters, ordered by group.
+        starts: (g,) The index of each group's first total.
     """
     sums = np.add.reduceat(squares, starts)
     lengths = np.diff(np.append(starts, len(squares)))
@@ -256,14 +294,19 @@ def informative_degrees(
 
 
 def kish_size(clusters: NDArray[np.integer], weights: NDArray[np.float64]) -> float:
-    """Return the effective size of values, each cluster being one observation (Kish 1965)."""
+    """Return the effective sample size if each cluster is one observation (Kish 1965).
+
+    Args:
+        clusters: (n,) The cluster index of each value.
+        weights: (n,) The weight of each value.
+    """
     totals = np.bincount(clusters, weights)
     return float(totals.sum() ** 2 / np.square(totals).sum())
 
 
-def rate(values: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
+def clustered_rate(values: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
     """Return the mean of values in [0, 1], with its clustered standard error and 95% interval."""
-    return clustered_mean(values, clusters).share()
+    return clustered_mean(values, clusters).to_share_statistic()
 
 
 def linearised_share(
@@ -282,34 +325,41 @@ def linearised_share(
     share = float(numerators.sum() / denominators.sum())
     influence = (numerators - share * denominators) / denominators.mean()
     estimate = clustered_mean(influence, clusters)
-    kish = kish_size(np.unique(clusters, return_inverse=True)[1], denominators)
-    return replace(estimate, mean=share, naive_stderr=None, kish=kish, largest=inf)
+    kish_n = kish_size(np.unique(clusters, return_inverse=True)[1], denominators)
+    return replace(estimate, mean=share, naive_stderr=None, kish_n=kish_n, max_effective_n=inf)
 
 
-def linearised(
+def linearised_statistic(
     value: float, influence: NDArray[np.float64], clusters: NDArray[Any], low: float, high: float
 ) -> Statistic:
-    """Return a value as a statistic, with the standard error and interval from its linearisation.
+    """Return the statistic of a value whose standard error comes from its linearisation.
 
-    ``influence`` holds the influence of each of n observations on the value, and ``clusters`` the
-    indices of their clusters. The 95% interval is clipped to [low, high].
+    Args:
+        value: The value.
+        influence: (n,) The influence of each observation on the value.
+        clusters: (n,) The indices of the observations' clusters.
+        low: The smallest possible value, to which the interval is clipped.
+        high: The largest possible value.
     """
-    return replace(clustered_mean(influence, clusters), mean=value).number(low, high)
+    return replace(clustered_mean(influence, clusters), mean=value).to_mean_statistic(low, high)
 
 
 def degrees_of_freedom(sizes: NDArray[Any]) -> float:
     """Return the degrees of freedom of a clustered mean's t statistic.
 
-    ``sizes[k]`` is the number of clusters with k values. At least two clusters are required. If a
-    few clusters are much larger than the others, intervals by t with G - 1 degrees (G is the number
-    of clusters) are too narrow. Satterthwaite (1946) assigns a sum of squares tr(S)^2 / tr(S^2)
-    degrees, where S is the covariance of the squared terms. Bell and McCaffrey (2002) apply this to
-    clustered errors, and Imbens and Kolesár (2016, "Robust Standard Errors in Small Samples",
-    section 4) add a model of the correlation within clusters, which is 1 here: instances of one
-    prompt share its reply. The result is between 1 and G - 1. If w are the clusters' shares of the
-    values, the clusters' residual totals have the covariance
+    If a few clusters are much larger than the others, intervals by t with G - 1 degrees (G is the
+    number of clusters) are too narrow. Satterthwaite (1946) assigns a sum of squares
+    tr(S)^2 / tr(S^2) degrees, where S is the covariance of the squared terms. Bell and McCaffrey
+    (2002) apply this to clustered errors, and Imbens and Kolesár (2016, "Robust Standard Errors in
+    Small Samples", section 4) add a model of the correlation within clusters, which is 1 here:
+    instances of one prompt share its reply. The result is between 1 and G - 1. If w are the
+    clusters' shares of the values, the clusters' residual totals have the covariance
 
         S_ij = w_i w_j (q - w_i - w_j),  S_ii = w_i^2 ((1 - w_i)^2 + q - w_i^2),  q = sum w^2.
+
+    Args:
+        sizes: ``sizes[k]`` is the number of clusters with k values. There must be at least two
+            clusters.
 
     >>> degrees_of_freedom(np.array([0, 0, 0, 4]))  # clusters of one size: G - 1
     3.0
@@ -319,14 +369,14 @@ def degrees_of_freedom(sizes: NDArray[Any]) -> float:
     if len(size) == 1:
         return float(count[0]) - 1  # exact, unlike the sums below
     w = size / float((size * count).sum())
-    # The other clusters' shares are summed, not subtracted: one cluster may hold nearly everything.
+    # Sums over the other clusters are not computed as 1 - w: a cluster may have nearly all values.
     other_counts = count * np.ones((len(w), 1)) - np.eye(len(w))
-    others = other_counts @ w
-    squares = other_counts @ w**2
-    diagonal = w**2 * (others**2 + squares)
-    less = squares - w * others  # q - w, for the larger of two clusters
-    place = np.searchsorted(w, np.maximum.outer(w, w))
-    pairs = np.outer(w, w) * (less[place] - np.minimum.outer(w, w))
+    other_shares = other_counts @ w
+    other_squares = other_counts @ w**2
+    diagonal = w**2 * (other_shares**2 + other_squares)
+    q_minus_w = other_squares - w * other_shares
+    larger = np.searchsorted(w, np.maximum.outer(w, w))  # the index of the larger of two clusters
+    pairs = np.outer(w, w) * (q_minus_w[larger] - np.minimum.outer(w, w))
     n_pairs = np.outer(count, count) - np.diag(count)
     trace = float((count * diagonal).sum())
     trace_of_square = float((count * diagonal**2).sum() + (n_pairs * pairs**2).sum())
@@ -334,5 +384,5 @@ def degrees_of_freedom(sizes: NDArray[Any]) -> float:
 
 
 @lru_cache(maxsize=4096)  # small groups have the same few sizes
-def _cached_degrees(sizes: bytes) -> float:
+def _degrees_of_sizes(sizes: bytes) -> float:
     return degrees_of_freedom(np.frombuffer(sizes, np.intp))

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from harness.records import OUTCOMES, Outcome
 from harness.store.index import AttemptIndex
-from harness.wording import one_line
+from harness.wording import to_one_line
 
 FENCE_HINT = "If the JSON is in a ``` block, add extraction: fence to the check json_schema."
-LOOKED_AT = 100  # unparseable answers in which a ``` block is looked for
+MAX_ANSWERS_SEARCHED = 100  # unparseable answers that are searched for a ``` block
 
-VALUE = re.compile(r"'[^']*[\\^\[{][^']*'|\d+")  # a quoted regular expression, or a number
+QUOTED_REGEX_OR_NUMBER = re.compile(r"'[^']*[\\^\[{][^']*'|\d+")
 
 _NO_VERDICT = {
     "truncated": "the answer reached the token limit (decoding.max_tokens)",
@@ -27,7 +27,7 @@ _NO_VERDICT = {
 }
 
 
-LONGEST = 300  # Maximum characters of a label, group, kind or reason of a constraint
+MAX_TEXT_CHARS = 300  # of a label, group, kind or reason of a constraint
 
 
 class ListedConstraint(Struct, gc=False):
@@ -42,14 +42,14 @@ class ListedConstraint(Struct, gc=False):
     probability: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None  # of yes, by a judge
     rule: Any = None  # a rule checker's verdict on a judge's criterion
     decided_by: Any = None  # "rule" if a rule decided instead of the judge, in earlier runs
-    groups: Any = None  # the constraint's groups by label
+    groups: Any = None  # by label, unless malformed
 
     @property
     def labels(self) -> dict[str, str]:
-        """The constraint's groups by label. Only strings are kept, cut to `LONGEST`."""
+        """The constraint's groups by label. Only strings are kept, cut to `MAX_TEXT_CHARS`."""
         groups = self.groups.items() if isinstance(self.groups, dict) else ()
         texts = ((label, group) for label, group in groups if isinstance(group, str))
-        return {label[:LONGEST]: group[:LONGEST] for label, group in texts}
+        return {label[:MAX_TEXT_CHARS]: group[:MAX_TEXT_CHARS] for label, group in texts}
 
 
 class _Details(Struct, gc=False):
@@ -89,57 +89,77 @@ class FailedLine(Struct, gc=False):
 
     @property
     def reason(self) -> str:
-        """The call's error, else the scores' reasons, else the outcome in words, else ""."""
-        return self.error or reasons(self.scores) or _NO_VERDICT.get(self.outcome, "")
+        """The first of these that is known: the call's error, the scores' reasons, the outcome."""
+        return self.error or join_reasons(self.scores) or _NO_VERDICT.get(self.outcome, "")
 
 
 S = TypeVar("S", bound=FailedLine)
 
 
-def reasons(scores: Mapping[str, ScoreDetails]) -> str:
-    """Return the reasons that scores give, joined by semicolons."""
+def join_reasons(scores: Mapping[str, ScoreDetails]) -> str:
+    """Join the reasons of scores with semicolons."""
     return "; ".join(score.reason for score in scores.values() if score.reason)
 
 
-def read_deciding(
-    index: AttemptIndex, shape: type[S], rows: NDArray[np.intp] | Sequence[int]
+def read_without_advisory_scores(
+    index: AttemptIndex, line_type: type[S], rows: NDArray[np.intp] | Sequence[int]
 ) -> Iterator[S]:
-    """Yield lines of attempts, without the scores of judges that do not decide."""
+    """Yield lines of attempts, without the scores of judges that do not decide.
+
+    Args:
+        index: The index of the run's attempts.
+        line_type: The record as which a line is read.
+        rows: The rows of the lines in the index.
+    """
     judges = index.register.judges
-    silent = tuple(f"{name}." for name, judge in judges.items() if not judge.decides)
-    for line in index.read(shape, rows):
+    advisory_prefixes = tuple(f"{name}." for name, judge in judges.items() if not judge.decides)
+    for line in index.read(line_type, rows):
         scores = line.scores.items()
-        line.scores = {name: score for name, score in scores if not name.startswith(silent)}
+        line.scores = {
+            name: score for name, score in scores if not name.startswith(advisory_prefixes)
+        }
         yield line
 
 
 def read_failed_lines(
     index: AttemptIndex, order: NDArray[np.intp]
 ) -> Iterator[tuple[int, FailedLine]]:
-    """Yield the row and the line of each failed attempt or call, in the given order of rows."""
+    """Yield the row and the line of each failed attempt or call.
+
+    Args:
+        index: The index of the run's attempts.
+        order: The rows of the index, in the order in which they are read.
+    """
     table = index.attempts.turns or index.attempts
     failed = (table.passed == 0) | (table.outcome == OUTCOMES.index("error"))
     rows = order[failed[order]]
-    yield from zip(rows.tolist(), read_deciding(index, FailedLine, rows), strict=True)
+    yield from zip(
+        rows.tolist(), read_without_advisory_scores(index, FailedLine, rows), strict=True
+    )
 
 
 def fence_hint(index: AttemptIndex, settings: object) -> str:
-    """Return `FENCE_HINT`, or "" if extraction is set or no unparseable answer has a ``` block."""
+    """Return `FENCE_HINT` if an unparseable answer has a ``` block, or else "".
+
+    Args:
+        index: The index of the run's attempts.
+        settings: The settings of the task. If they set ``extraction``, the result is "".
+    """
     if "extraction" in str(settings):
         return ""
     unparseable = index.attempts.outcome == OUTCOMES.index("unparseable")
-    lines = index.read(FailedLine, np.flatnonzero(unparseable)[:LOOKED_AT])
+    lines = index.read(FailedLine, np.flatnonzero(unparseable)[:MAX_ANSWERS_SEARCHED])
     return FENCE_HINT if any("```" in (line.text or "") for line in lines) else ""
 
 
-def without_values(reason: str) -> str:
-    """Return a reason on one line, with its numbers replaced by N.
+def mask_numbers(reason: str) -> str:
+    """Put a reason on one line, and replace its numbers by N, except in regular expressions.
 
-    The numbers in a regular expression are kept. The result is cut to `LONGEST` characters.
-
-    >>> without_values("98 of 100 words")
+    >>> mask_numbers("98 of 100 words")
     'N of N words'
-    >>> without_values("3 lines do not match '[a-z]{2}'")
+    >>> mask_numbers("3 lines do not match '[a-z]{2}'")
     "N lines do not match '[a-z]{2}'"
     """
-    return VALUE.sub(lambda match: "N" if match[0].isdigit() else match[0], one_line(reason))
+    return QUOTED_REGEX_OR_NUMBER.sub(
+        lambda match: "N" if match[0].isdigit() else match[0], to_one_line(reason)
+    )

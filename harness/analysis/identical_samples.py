@@ -1,4 +1,4 @@
-"""Finds runs whose samples repeat each other, so that more of them are no further tries."""
+"""Finds runs whose samples are identical, so that pass@k is no better than the pass rate."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from harness.store.index import AttemptIndex
 
-MOST_READ = 200  # instances whose answers are read
-FEWEST = 3  # instances with equal samples before they are reported
-NEARLY_ALL = 0.95  # share of the instances whose samples are equal
-IDENTICAL_SAMPLES = "IDENTICAL SAMPLES"  # start of the sentence
+MAX_INSTANCES_READ = 200  # instances whose answers are read
+MIN_IDENTICAL_INSTANCES = 3  # with identical samples, before a run is reported
+MIN_IDENTICAL_SHARE = 0.95  # of the instances with several samples
+IDENTICAL_SAMPLES_PREFIX = "IDENTICAL SAMPLES"  # of the warning
 
 
 class _Answer(Struct, gc=False):
@@ -28,38 +28,39 @@ class _Answer(Struct, gc=False):
         return isinstance(decoding, dict) and decoding.get("temperature") == 0
 
 
-def identical_samples(index: AttemptIndex) -> str:
-    """Return a sentence if (nearly) all instances of a run have samples with the same texts.
+def identical_samples_warning(index: AttemptIndex) -> str:
+    """Return a warning if nearly all instances of a run have identical samples, or else "".
 
-    The answers to at most `MOST_READ` instances are read. Samples without an answer are left out.
+    The answers to at most `MAX_INSTANCES_READ` instances are read. Samples without an answer are
+    ignored.
     """
     instance = index.attempts.instance
-    rows = np.flatnonzero(np.isin(instance, np.unique(instance)[:MOST_READ]))
+    rows = np.flatnonzero(np.isin(instance, np.unique(instance)[:MAX_INSTANCES_READ]))
     if not index.attempts.sample[rows].any():  # one sample each
         return ""
-    texts: dict[str, dict[int, list[str]]] = {}
-    greedy = True
+    texts: dict[str, dict[int, list[str]]] = {}  # of all rounds, by instance and sample
+    all_greedy = True
     for answer in index.read(_Answer, rows, judged=False):
-        greedy = greedy and answer.is_greedy
+        all_greedy = all_greedy and answer.is_greedy
         if answer.text is not None:
             samples = texts.setdefault(answer.instance, {})
             samples.setdefault(answer.sample, []).append(answer.text)
-    total = 0
-    same = 0
+    n_repeated = 0
+    n_identical = 0
     for samples in texts.values():
-        first, *others = samples.values()
-        if others:
-            total += 1
-            same += all(sample == first for sample in others)
-    if same < FEWEST or same < NEARLY_ALL * total:
+        first_texts, *later_texts = samples.values()
+        if later_texts:
+            n_repeated += 1
+            n_identical += all(sample_texts == first_texts for sample_texts in later_texts)
+    if n_identical < MIN_IDENTICAL_INSTANCES or n_identical < MIN_IDENTICAL_SHARE * n_repeated:
         return ""
     cause = ""
     remedy = ""
-    if greedy:
+    if all_greedy:
         cause = " at temperature 0"
         remedy = " Set decoding.temperature above 0."
     return (
-        f"{IDENTICAL_SAMPLES}: all samples of an instance are the same text{cause}, in {same:,} of "
-        f"{total:,} instances. Such samples are no further tries: pass@K equals the pass rate "
-        f"there, and is no measure of asking again.{remedy}"
+        f"{IDENTICAL_SAMPLES_PREFIX}: all samples of an instance are the same text{cause}, in "
+        f"{n_identical:,} of {n_repeated:,} instances. Such samples are no further tries: pass@K "
+        f"equals the pass rate there, and is no measure of asking again.{remedy}"
     )

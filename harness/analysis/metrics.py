@@ -13,13 +13,13 @@ import msgspec
 from msgspec import Struct, field
 
 from harness.errors import DataInvalid
-from harness.records import METRICS_VERSION, CallFigures, Outcome, Usage
+from harness.records import METRICS_VERSION, CallTotals, Outcome, Usage
 from harness.store.json_lines import DECODE_ERRORS
 
 PASS_RATE = "pass_rate"  # noqa: S105 (not a password)
-"""The name that stands for the verdict (pass or fail) where the name of a score is expected."""
-MOST_UNJUDGED = 0.05  # share of samples or pairs without a verdict that is worth a warning
-MOST_SHOWN = 4  # scores in the short text of a run's metrics
+"""The name of the verdict (pass or fail) where the name of a score is expected."""
+UNJUDGED_WARNING_SHARE = 0.05  # minimum share of unjudged samples or pairs for a warning
+MAX_SCORES_IN_REPR = 4
 
 Interval = tuple[float, float]
 
@@ -32,7 +32,7 @@ class Statistic(Struct, frozen=True, kw_only=True):
     ci95: Interval | None = None
     n: int = 0
     n_clusters: int = 0
-    effective_n: float | None = None  # of a share: as many independent verdicts say as much
+    effective_n: float | None = None  # the effective sample size of a share
 
 
 class SampleStatistic(Statistic, frozen=True, kw_only=True):
@@ -110,9 +110,9 @@ class TurnRate(Rate, frozen=True, kw_only=True):
 
 
 class Group(Rate, frozen=True, kw_only=True):
-    """The figures of `Metrics` for one group, with a hash of the ids of its instances."""
+    """The statistics of one group, as in `Metrics`."""
 
-    instances: str = ""
+    instances: str = ""  # a hash of the instances' ids
     scores: dict[str, Mean] = {}
     pass_at_k: dict[int, float]
     pass_at_k_stderr: dict[int, float | None]
@@ -125,8 +125,8 @@ class Group(Rate, frozen=True, kw_only=True):
     rounds: Rounds
 
 
-class JudgeFacts(CallFigures, frozen=True, kw_only=True):
-    """A judge of the run, with the usage and cost of its calls, or a panel."""
+class JudgeFacts(CallTotals, frozen=True, kw_only=True):
+    """A judge of the run with the totals of its calls, or a panel of judges."""
 
     model: str = ""
     family: str | None = None  # set if shared with the run's model: a judge may favour its family
@@ -144,7 +144,7 @@ class ReferenceScore(Mean, frozen=True, kw_only=True):
 
 
 class PositionRates(Struct, frozen=True, kw_only=True):
-    """How often the option at one position is chosen, in multiple choice."""
+    """How often the option at one position of multiple-choice questions is chosen."""
 
     option: str  # its letter
     n_right: int  # answers for which it is the right option
@@ -154,7 +154,7 @@ class PositionRates(Struct, frozen=True, kw_only=True):
 
 
 class PositionBias(Struct, frozen=True, kw_only=True):
-    """Whether an option's position affects how often it is chosen, over first answers.
+    """The effect of an option's position on how often it is chosen, over answers of round 1.
 
     The p value is null if there are no wrong answers, or if they cancel within each cluster.
     """
@@ -168,21 +168,27 @@ class PositionBias(Struct, frozen=True, kw_only=True):
     p_value: float | None = None
 
 
-def unanswerable(n: int, total: int | None = None) -> str:
-    """Return a sentence about n instances that a simulated model cannot answer ("" if 0)."""
+def unanswerable_note(n: int, total: int | None = None) -> str:
+    """Return a sentence about instances that a simulated model cannot answer.
+
+    Args:
+        n: Their number. With 0, the result is "".
+        total: The number of all instances, or None if it is unknown.
+    """
     if n == 0:
         return ""
-    share = f"{n:,}" if total is None else f"{n:,} of {total:,}"
+    count = f"{n:,}" if total is None else f"{n:,} of {total:,}"
     return (
-        f"The simulated model knows no correct answer to {share} instances, which have no "
+        f"The simulated model knows no correct answer to {count} instances, which have no "
         "reference answer: its accuracy does not apply to them."
     )
 
 
-def all_from_cache(runs: str = "") -> str:
-    """Return a sentence saying that all of the model's replies come from the cache.
+def all_cached_note(runs: str = "") -> str:
+    """Return a sentence that says that all of the model's replies come from the cache.
 
-    If ``runs`` are named, it is about these. The judges' replies may be new.
+    Args:
+        runs: The names of the runs, as text, or "" if there is only one.
     """
     in_runs = f" in {runs}" if runs else ""
     return (
@@ -192,7 +198,7 @@ def all_from_cache(runs: str = "") -> str:
 
 
 class Metrics(Struct, frozen=True, kw_only=True):
-    """The contents of `metrics.json`. For an incomplete run, they cover only the samples begun.
+    """The contents of `metrics.json`. For an incomplete run, they cover the samples so far.
 
     pass_at_k is the mean over instances of the probability that at least one of k samples passes;
     pass_hat_k, that all of them pass. They cover the pass_at_k_n instances with at least k judged
@@ -243,8 +249,8 @@ class Metrics(Struct, frozen=True, kw_only=True):
     paid_usd: float = 0.0  # part of known_cost_usd; the rest came from the cache
     computed_usd: float = 0.0  # part of known_cost_usd; priced after the calls, by their tokens
     n_calls_without_cost: int
-    model_calls: CallFigures | None = None  # of the run's own model; null if no other is used
-    user_calls: CallFigures | None = None  # of the model that plays the user; null without one
+    model_calls: CallTotals | None = None  # of the run's own model; null if no other is used
+    user_calls: CallTotals | None = None  # of the model that plays the user; null without one
     judges: dict[str, JudgeFacts] = {}  # a call shared by two judges counts in both
     references: dict[str, ReferenceScore] = field(default={}, name="golds")
     aggregates: dict[str, dict[str, float]] = {}  # computed by the task, by part and metric
@@ -276,8 +282,8 @@ class Metrics(Struct, frozen=True, kw_only=True):
         return self.overall.missing
 
     @property
-    def own_calls(self) -> Metrics | CallFigures:
-        """The figures of the calls of the run's own model."""
+    def main_model_calls(self) -> Metrics | CallTotals:
+        """The totals of the calls of the run's model, without judges and played users."""
         return self.model_calls or self
 
     @property
@@ -287,11 +293,14 @@ class Metrics(Struct, frozen=True, kw_only=True):
         return None if None in costs else fsum(filter(None, costs))
 
     def n_of_k(self, k: int) -> int:
-        """Return how many instances `pass_at_k` and `pass_hat_k` cover, for one k."""
+        """Return the number of instances that `pass_at_k` and `pass_hat_k` cover for one k."""
         return self.pass_at_k_n.get(k, self.pass_at_k_instances)
 
     def primary(self, group: Group | None = None) -> SampleStatistic:
-        """Return the primary metric of the run or a group. If it is unknown, its mean is None."""
+        """Return the primary metric of a group, or of the run if ``group`` is None.
+
+        If it is unknown, its mean is None.
+        """
         rate = group or self.overall
         if not self.measure:
             return rate
@@ -299,32 +308,32 @@ class Metrics(Struct, frozen=True, kw_only=True):
         return scores.get(self.measure) or SampleStatistic(missing=rate.missing)
 
     def __repr__(self) -> str:
-        """Return only the main figures, because all of them would fill pages."""
-        figures = [f"run={self.run!r}", f"task={self.task!r}", f"model={self.model!r}"]
+        """Return only the main fields, because all of them would fill pages."""
+        fields = [f"run={self.run!r}", f"task={self.task!r}", f"model={self.model!r}"]
         if self.pass_rate is not None:
-            figures.append(f"pass_rate={self.pass_rate:.4g}")
+            fields.append(f"pass_rate={self.pass_rate:.4g}")
         if self.ci95 is not None:
-            figures.append("ci95=({:.4g}, {:.4g})".format(*self.ci95))
-        figures.append(f"n={self.n}, not_judged={self.not_judged}, n_clusters={self.n_clusters}")
+            fields.append("ci95=({:.4g}, {:.4g})".format(*self.ci95))
+        fields.append(f"n={self.n}, not_judged={self.not_judged}, n_clusters={self.n_clusters}")
         means = [f"{name!r}: {mean.mean:.4g}" for name, mean in self.scores.items()]
-        if len(means) > MOST_SHOWN:
-            means = [*means[:MOST_SHOWN], "…"]
+        if len(means) > MAX_SCORES_IN_REPR:
+            means = [*means[:MAX_SCORES_IN_REPR], "…"]
         if means:
-            figures.append(f"scores={{{', '.join(means)}}}")
+            fields.append(f"scores={{{', '.join(means)}}}")
         if self.simulated:
-            figures.append("simulated=True")
+            fields.append("simulated=True")
         if not self.complete:
-            figures.append(f"incomplete: {self.progress}")
-        return f"Metrics({', '.join(figures)}, …)"
+            fields.append(f"incomplete: {self.progress}")
+        return f"Metrics({', '.join(fields)}, …)"
 
     @property
     def unanswerable(self) -> str:
         """A sentence about instances that a simulated model cannot answer ("" if none)."""
-        return unanswerable(self.n_unanswerable, self.n_instances if self.complete else None)
+        return unanswerable_note(self.n_unanswerable, self.n_instances if self.complete else None)
 
     @property
     def cautions(self) -> list[str]:
-        """Sentences that say why the figures may not mean what they seem to."""
+        """Sentences about what may make the metrics misleading."""
         return [*filter(None, [self.unanswerable]), *self.ignored_settings]
 
     @property
@@ -337,12 +346,12 @@ class Metrics(Struct, frozen=True, kw_only=True):
         return f"{max(0, self.n_planned - self.n_owed):,} of {self.n_planned:,}"
 
 
-def plugin_of(task: str) -> str:
-    """Return the name of a task's plug-in, given ``NAME`` or ``NAME:AS`` from a run's metrics."""
+def task_plugin_name(task: str) -> str:
+    """Return the name of a task's plug-in from a run's task, ``NAME`` or ``NAME:AS``."""
     return task.partition(":")[0]
 
 
-def to_json(metrics: Metrics) -> bytes:
+def encode_metrics(metrics: Metrics) -> bytes:
     """Return metrics as indented JSON, the contents of a `metrics.json`."""
     return msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n"
 
@@ -351,7 +360,7 @@ class _Version(Struct):
     schema_version: int
 
 
-def from_json(text: bytes, path: Path) -> Metrics:
+def decode_metrics(text: bytes, path: Path) -> Metrics:
     """Decode the contents of a `metrics.json`, ignoring unknown keys.
 
     Raises:
@@ -365,7 +374,7 @@ def from_json(text: bytes, path: Path) -> Metrics:
                 return metrics
         version = msgspec.json.decode(text, type=_Version).schema_version
         if version == METRICS_VERSION:
-            msgspec.json.decode(text, type=Metrics)  # raises an error that says what is wrong
+            msgspec.json.decode(text, type=Metrics)  # raises the error again
         if version > METRICS_VERSION:
             remedy = "Use the version of the harness that wrote it."
         problem = f"schema version {version}, this harness reads version {METRICS_VERSION}"

@@ -16,31 +16,36 @@ import yaml
 
 from harness.analysis.metrics import Metrics
 
-MARK = "†"  # appended to names of scores given by a judge of the model's own family
+SELF_PREFERENCE_MARK = "†"  # follows names of scores by judges of the model's family
 
 
-def marked(metrics: Metrics, score: str) -> bool:
-    """Return whether a run's score comes from a judge of the model's own family."""
-    judge, _, name = score.partition(".")
-    judge_metrics = metrics.judges.get(judge)
-    return bool(name) and judge_metrics is not None and judge_metrics.family is not None
+def has_related_judge(metrics: Metrics, score: str) -> bool:
+    """Return whether a run's score comes from a judge of the same family as its model."""
+    judge_name, _, score_name = score.partition(".")
+    judge = metrics.judges.get(judge_name)
+    return bool(score_name) and judge is not None and judge.family is not None
 
 
-def notes(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
-    """Return a warning for each of ``judges`` (default: all) that is of the model's own family."""
+def self_preference_warnings(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
+    """Return a warning for each judge or panel of the same family as the run's model.
+
+    Args:
+        metrics: The run's metrics.
+        judges: The names of the judges to consider, or None for all.
+    """
     warnings = []
     for name, judge in metrics.judges.items():
         if judge.family is None or (judges is not None and name not in judges):
             continue
-        finding = f"the judge {name!r} asks {judge.model}"
+        subject = f"the judge {name!r} asks {judge.model}"
         if judge.of:
-            members = [name for name in judge.of if name in metrics.judges]
             related = []
-            for member in members:
-                if metrics.judges[member].family:
-                    related.append(f"{member!r}, which asks {metrics.judges[member].model}")
-            finding = f"the panel {name!r} has the judge {' and '.join(related)}"
-        warnings.append(f"self-preference: {finding}, of the model's own family ({judge.family})")
+            for member_name in judge.of:
+                member = metrics.judges.get(member_name)
+                if member is not None and member.family:
+                    related.append(f"{member_name!r}, which asks {member.model}")
+            subject = f"the panel {name!r} has the judge {' and '.join(related)}"
+        warnings.append(f"self-preference: {subject}, of the model's own family ({judge.family})")
     return warnings
 
 
@@ -51,22 +56,22 @@ _FAMILIES = {family: re.compile(rf"(?<![a-z0-9])(?:{names})") for family, names 
 @lru_cache(maxsize=1024)
 def families(name: str) -> frozenset[str]:
     """Return the model families, such as Llama, that can be recognised in a model's name."""
-    base_name = _own(name)
-    return frozenset(family for family, names in _FAMILIES.items() if names.search(base_name))
+    base_name = _base_name(name)
+    return frozenset(family for family, regex in _FAMILIES.items() if regex.search(base_name))
 
 
 def common_family(judge: str, model: str) -> str | None:
-    """Return the families that two models share, separated by commas.
+    """Return the families that a judge and a model share, separated by commas.
 
-    If they share none, return ``judge`` if both names denote the same model, otherwise None.
+    If they share none, the result is ``judge`` if both names denote the same model, or else None.
     """
     common = families(judge) & families(model)
     if common:
         return ", ".join(sorted(common))
-    return judge if judge and _own(judge) == _own(model) else None
+    return judge if judge and _base_name(judge) == _base_name(model) else None
 
 
-def _own(name: str) -> str:
+def _base_name(name: str) -> str:
     """Return a model's name in lower case, without provider, tag (``:free``) and fine-tuning."""
     last = name.strip().lower().rstrip("/").rpartition("/")[2]
     base, *tags = last.split(":")

@@ -53,7 +53,7 @@ def decode_body(content: bytes, shape: type[T]) -> T:
 
 def _encodable(tree: Any) -> Any:
     if isinstance(tree, str):
-        return records.encodable(tree)
+        return records.replace_surrogates(tree)
     if isinstance(tree, list):
         return [_encodable(item) for item in tree]
     if isinstance(tree, dict):
@@ -235,7 +235,7 @@ def _named_schema(constraint: records.DecodingConstraint) -> dict[str, Any]:
 def vllm_constraint(constraint: records.DecodingConstraint) -> dict[str, Any]:
     """Return a decoding constraint as the value of vLLM's field ``structured_outputs``."""
     kind = constraint.kind
-    return {_VLLM_NAMES.get(kind, kind): constraint.given()[kind]}
+    return {_VLLM_NAMES.get(kind, kind): constraint.specified_fields()[kind]}
 
 
 # --- Log-probabilities. A chat completion has ``logprobs.content``: for each position,
@@ -280,12 +280,12 @@ def read_prompt_logprobs(logprobs: object) -> records.PromptLogprobs | None:
 def rank_tokens(positions: Iterable[Pairs]) -> records.Logprobs:
     """Return the most likely tokens at each position, in descending order of log-probability.
 
-    The result has at most `MOST_POSITIONS` positions with at most `MOST_LOGPROBS` + 1 tokens each.
+    There are at most `MAX_LOGPROB_POSITIONS` positions with `MAX_LOGPROBS` + 1 tokens each.
     """
     ranked = []
-    for pairs in islice(positions, records.MOST_POSITIONS):
+    for pairs in islice(positions, records.MAX_LOGPROB_POSITIONS):
         by_rank = sorted(valid_tokens(pairs), key=lambda token: -token.logprob)
-        ranked.append(tuple(by_rank[: records.MOST_LOGPROBS + 1]))
+        ranked.append(tuple(by_rank[: records.MAX_LOGPROBS + 1]))
     return tuple(ranked)
 
 

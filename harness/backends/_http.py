@@ -176,7 +176,7 @@ class HttpClient:
             with self.convert_errors(model):
                 response = await self._send(await self.prepare_request(path, encode(body)))
                 try:
-                    async for part in self._iter_limited(response):
+                    async for part in self._iter_limited_chunks(response):
                         parts.append(part)
                 finally:
                     await response.aclose()
@@ -294,9 +294,11 @@ class HttpClient:
         Raises:
             RequestRejected: If the body of a successful response is too large.
         """
-        return self.mask_bytes(b"".join([part async for part in self._iter_limited(response)]))
+        return self.mask_bytes(
+            b"".join([part async for part in self._iter_limited_chunks(response)])
+        )
 
-    async def _iter_limited(self, response: Response) -> AsyncIterator[bytes]:
+    async def _iter_limited_chunks(self, response: Response) -> AsyncIterator[bytes]:
         """Yield the chunks of a body up to its maximum size, without masking the key."""
         remaining_bytes = self.max_bytes if response.is_success else MAX_ERROR_BYTES
         async for part in self.iter_chunks(response):

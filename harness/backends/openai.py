@@ -20,9 +20,23 @@ from harness.backends._bodies import Dialects, TokenCount
 from harness.backends._clients import EntraClient, SDKClient
 from harness.backends._http import DECODE_ERRORS, MAX_REPLY_MB, HttpBackend, HttpClient
 from harness.backends._responses import OnAllowances
-from harness.errors import CallError, ConfigError, FatalCallError, TransientError, nearest
-from harness.ports import LOGLIKELIHOODS, LOGPROBS, PARAMETERS, PROMPT_LOGPROBS, SAMPLES_PER_CALL
-from harness.records import LARGEST, REFUSALS, Decoding, DecodingConstraint, Reply, Request, Usage
+from harness.errors import CallError, ConfigError, FatalCallError, TransientError, suggest_name
+from harness.ports import (
+    DECODING_PARAMETERS,
+    LOGLIKELIHOODS,
+    LOGPROBS,
+    PROMPT_LOGPROBS,
+    SAMPLES_PER_CALL,
+)
+from harness.records import (
+    MAX_MAGNITUDE,
+    REFUSALS,
+    Decoding,
+    DecodingConstraint,
+    Reply,
+    Request,
+    Usage,
+)
 
 
 class _Message(msgspec.Struct):
@@ -74,7 +88,7 @@ class _Usage(msgspec.Struct):
 
 
 class _Cost(msgspec.Struct):
-    cost: Annotated[float, msgspec.Meta(ge=0, le=LARGEST)]
+    cost: Annotated[float, msgspec.Meta(ge=0, le=MAX_MAGNITUDE)]
     is_byok: bool | None = None
 
 
@@ -147,7 +161,7 @@ class ProviderPreset:
 
     def features(self, model: str) -> frozenset[str]:
         """Return the supported features for a model, including ``free`` for a local server."""
-        features = {*PARAMETERS, *self.constraints}
+        features = {*DECODING_PARAMETERS, *self.constraints}
         if not self.seed:
             features.discard("seed")
         if not self.stop:
@@ -192,7 +206,7 @@ def resolve_preset(
     name = preset or "openai"
     if name not in PRESETS:
         problem = f"model.preset: there is no preset named {name!r}."
-        raise ConfigError(problem, nearest(name, PRESETS))
+        raise ConfigError(problem, suggest_name(name, PRESETS))
     provider = PRESETS[name]
     if preset is None and base_url not in (None, provider.url):
         provider = COMPATIBLE_PRESET
@@ -498,4 +512,4 @@ def divide_usage(usage: Usage | None, requests: Sequence[Request]) -> list[Usage
     sizes = []
     for request in requests:
         sizes.append(1 + sum(len(message.content.encode()) for message in request.messages))
-    return [*usage.divided(sizes)]
+    return [*usage.split(sizes)]

@@ -8,7 +8,7 @@ from zlib import crc32
 
 from pydantic import Field
 
-from harness.ports import CONSTRAINTS, PARAMETERS, Backend
+from harness.ports import CONSTRAINTS, DECODING_PARAMETERS, Backend
 from harness.records import Reply, Request, Usage
 
 WRONG_ANSWER = "No."
@@ -29,7 +29,7 @@ class SimulatedBackend(Backend):
         habit_share: Probability of answering with this text.
     """
 
-    features = PARAMETERS | CONSTRAINTS | {"conversation", "simulated", "by_instance"}
+    features = DECODING_PARAMETERS | CONSTRAINTS | {"conversation", "simulated", "by_instance"}
     cacheable = False
     endpoint = ""
 

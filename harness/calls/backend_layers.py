@@ -37,7 +37,7 @@ from harness.errors import (
     option,
 )
 from harness.ports import Backend
-from harness.records import NO_ANSWER_IN_TIME, Reply, Request, Usage, encodable
+from harness.records import NO_ANSWER_IN_TIME, Reply, Request, Usage, replace_surrogates
 from harness.user_code import is_local
 
 MIN_FAILED_CALLS = 10  # the run may end once this many calls have failed and none was answered
@@ -112,8 +112,10 @@ class TimedCalls:
 
 def _with_latency(reply: Reply, latency_s: float) -> Reply:
     """Return the reply with its latency, and with lone surrogates in its text replaced."""
-    reasoning = reply.reasoning and encodable(reply.reasoning)
-    return replace(reply, text=encodable(reply.text), reasoning=reasoning, latency_s=latency_s)
+    reasoning = reply.reasoning and replace_surrogates(reply.reasoning)
+    return replace(
+        reply, text=replace_surrogates(reply.text), reasoning=reasoning, latency_s=latency_s
+    )
 
 
 class TimeLimit:

@@ -460,11 +460,11 @@ def token_bounds(request: Request) -> tuple[int, int]:
     Raises:
         ConfigError: If the request does not limit the length of an answer.
     """
-    max_input = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.sent)
+    max_input = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.sent_messages)
     max_input += sum(len(m.reasoning_state or "") for m in request.messages)
     extra = request.decoding.extra
     constraint = request.decoding.constraint
-    form = constraint.given() if isinstance(constraint, DecodingConstraint) else {}
+    form = constraint.specified_fields() if isinstance(constraint, DecodingConstraint) else {}
     max_input += sum(len(msgspec.json.encode(fields)) for fields in (extra, form) if fields)
     if form or extra.keys() & FORM_PARAMETERS:
         max_input += FORM_TOKENS

@@ -31,7 +31,7 @@ from harness.errors import (
     FailureKind,
     FatalCallError,
     TransientError,
-    time_after,
+    format_time_after,
 )
 from harness.records import Message, Reply, Request
 
@@ -486,7 +486,7 @@ class RetryWaits:
         except TransientError as error:
             seconds = error.retry_after or 0.0
             if seconds > max(self.max_wait_s, ALWAYS_ACCEPTED_S):
-                problem = f"{error.message} It asks to wait until {time_after(seconds)}."
+                problem = f"{error.message} It asks to wait until {format_time_after(seconds)}."
                 denied = AccessDenied(
                     problem, "Run again then; limits.outage_s is the longest wait in seconds."
                 )
@@ -505,7 +505,7 @@ class RetryWaits:
             self.on_long_wait(ends)
         if error is not None and seconds > NOTICE_S and ends > self._reported_until + NOTICE_S:
             self._reported_until = ends
-            self.status(f"waiting until {time_after(seconds)} to retry: {error.message}")
+            self.status(f"waiting until {format_time_after(seconds)} to retry: {error.message}")
         await self.pause(seconds)
         if ends == self._reported_until:
             self.status("")

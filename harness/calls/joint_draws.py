@@ -48,7 +48,7 @@ class JointDraws:
         """Send the request, perhaps with other samples, and return the reply to its sample."""
         if request.seed is not None or request.loglikelihoods:
             return await self.ask(request)
-        parameters = request.decoding.given()
+        parameters = request.decoding.specified_fields()
         prompt = content_hash((request.model, request.messages, parameters, request.redraw))
         while True:
             group = self._open_groups.get(prompt)
@@ -108,4 +108,4 @@ def divide_usage(usage: Usage | None, n_samples: int) -> list[Usage | None]:
     if usage is None:
         return [None] * n_samples
     weights = [1, *[0] * (n_samples - 1)]
-    return [*usage.divided(weights)]
+    return [*usage.split(weights)]

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable
 from functools import partial
 
-from harness.ports import LOGLIKELIHOODS, Backend, overrides
+from harness.ports import LOGLIKELIHOODS, Backend, overrides_method
 from harness.records import Request, content_hash
 
 KEY_VERSION = 1  # part of every key; to be raised when keys change meaning
@@ -40,7 +40,7 @@ def call_key(
         endpoint,
         request.model,
         request.messages,
-        request.decoding.given(),  # a field added later changes no key unless it is set
+        request.decoding.specified_fields(),  # a field added later changes no key unless it is set
         request.seed,
         request.sample,
         request.origin if by_instance else None,
@@ -80,7 +80,7 @@ def key_function(
             `Backend.key_part`.
     """
     key_of = partial(call_key, name, backend.endpoint, version=version, run_id=run_id)
-    if not overrides(backend, Backend.key_part):
+    if not overrides_method(backend, Backend.key_part):
         return partial(key_of, by_instance=by_instance, key_part=key_part)
 
     def key(request: Request, *, by_instance: bool = by_instance) -> str:

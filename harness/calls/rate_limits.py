@@ -572,7 +572,7 @@ class TokenEstimate:
         if self._output.n_values:  # max_tokens of 8,192 says little if answers have 20
             output = min(output, ASSUMED_OUTPUT_GROWTH * self._longest_output)
         text_tokens = n_characters / ASSUMED_CHARS_PER_TOKEN
-        return text_tokens + ASSUMED_MESSAGE_TOKENS * len(request.sent), output * n_answers
+        return text_tokens + ASSUMED_MESSAGE_TOKENS * len(request.sent_messages), output * n_answers
 
     def update(self, request: Request, usage: Usage) -> None:
         """Update the forecast with the token usage of a finished call."""
@@ -594,4 +594,4 @@ class TokenEstimate:
 
 def count_characters(request: Request) -> int:
     """Return the number of characters in the messages of a request that are sent."""
-    return sum(len(message.content) for message in request.sent)
+    return sum(len(message.content) for message in request.sent_messages)

@@ -28,7 +28,7 @@ from harness.calls import database
 from harness.calls.claims import lacks_files, open_claims
 from harness.calls.database import LOCK_TIMEOUT_S, PaymentRow, ReplyRow, Restore, is_busy, is_damage
 from harness.errors import StoreFailed
-from harness.records import INTERRUPTIONS, Call, Reply, encodable
+from harness.records import INTERRUPTIONS, Call, Reply, replace_surrogates
 
 MAX_LOCK_WAIT_S = 300.0  # longest wait for another process's lock, as the replies are paid for
 NOTICE_S = 2.0  # seconds of waiting for another process before the user is notified
@@ -349,7 +349,9 @@ class ReplyCache:
     def payments_of(self, account: str) -> dict[bytes, float]:
         """Return an account's payments in US dollars, by call key or the ``name`` in `charge`."""
         rows = self._read(
-            "SELECT key, usd FROM payments WHERE run = ?", [encodable(account)], LOCK_TIMEOUT_S
+            "SELECT key, usd FROM payments WHERE run = ?",
+            [replace_surrogates(account)],
+            LOCK_TIMEOUT_S,
         )
         for key, usd in rows:
             if not (isinstance(key, bytes) and isinstance(usd, float) and -1e-9 < usd < inf):
@@ -510,7 +512,7 @@ _CHECKSUM = b"\xa3crc\xc4\x04"
 
 def _encode_stored_reply(key: bytes, reply: Reply, run: str) -> bytes:
     """Encode a reply with its payer and a checksum, which also covers the key."""
-    fields = (*msgspec.structs.astuple(reply), encodable(run))
+    fields = (*msgspec.structs.astuple(reply), replace_surrogates(run))
     content = _encoder.encode(StoredReply(*fields))[:-4]
     return content + zlib.crc32(content, zlib.crc32(key)).to_bytes(4)
 
@@ -535,12 +537,12 @@ def reply_row(key: str, reply: Reply, backend: str, model: str, run: str) -> Rep
     """
     key_bytes = bytes.fromhex(key)
     encoded = _encode_stored_reply(key_bytes, reply, run)
-    return key_bytes, encoded, encodable(backend), encodable(model), time.time()
+    return key_bytes, encoded, replace_surrogates(backend), replace_surrogates(model), time.time()
 
 
 def payment_row(key: str, payment: Payment) -> PaymentRow:
     """Return a payment's row in the cache, given the call's key in hex digits."""
-    return encodable(payment.account), bytes.fromhex(key), payment.usd, time.time()
+    return replace_surrogates(payment.account), bytes.fromhex(key), payment.usd, time.time()
 
 
 def _file_id(path: Path) -> tuple[int, int] | None:

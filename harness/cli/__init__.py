@@ -52,7 +52,7 @@ class _Verb(TyperCommand):
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:  # typer does not export the class
         """Import the verb and return its context."""
-        from harness.execution import executing  # not needed for --help
+        from harness.execution import set_code_permission  # not needed for --help
 
         name = str(self.name)
         verb = find_verb(name)
@@ -60,7 +60,7 @@ class _Verb(TyperCommand):
         if args and args[0] in verb.subverbs:
             name, *args = args
             info_name = f"{info_name} {name}"
-            verb = replace(verb, place=verb.subverbs[name], executes=False, completes="")
+            verb = replace(verb, target=verb.subverbs[name], executes=False, completes="")
         args = [verb.former_options.get(word, word) for word in args]
         if extra.get("resilient_parsing") and verb.completes:
             command = _completion_command(name, verb)
@@ -68,7 +68,7 @@ class _Verb(TyperCommand):
             command = _import_command(name, verb)
         try:
             context = command.make_context(info_name, args, parent, **extra)
-            context.with_resource(executing("allowed" if verb.executes else "refused"))
+            context.with_resource(set_code_permission("allowed" if verb.executes else "refused"))
             return context
         except Exception as error:  # Typer exports no class of usage errors
             _improve_message(name, error)
@@ -205,9 +205,9 @@ def main() -> None:
         message = f"Cannot write the output: {error.strerror}."
         code = 1
     except Exception as error:
-        from harness.plugin_loader import external
+        from harness.plugin_loader import loaded_external_plugins
 
-        if plugins := external():
+        if plugins := loaded_external_plugins():
             error.add_note(
                 f"harness: plug-ins in use: {', '.join(plugins)}. Check them ('harness docs "
                 "plugins'). No paid reply is lost: fix it, and run the same command."
@@ -215,10 +215,10 @@ def main() -> None:
         raise
     if message:
         from harness.config.settings import mask_secrets
-        from harness.report.text import printable
+        from harness.report.text import escape_unprintable
 
         # Messages may quote arguments, files, and exceptions of the user's own code.
-        text = printable(mask_secrets(message), "\n\t")
+        text = escape_unprintable(mask_secrets(message), "\n\t")
         print(f"harness: {text}", file=sys.stderr)  # noqa: T201
     sys.exit(code)
 

@@ -17,7 +17,7 @@ from harness.report.runs import runs_document
 from harness.store.run_folder import REPORT, RunFolder
 from harness.store.runs import all_runs
 from harness.terminal.console import say, show
-from harness.wording import count_of
+from harness.wording import format_count
 
 
 def ls(form: Format = "table") -> None:
@@ -80,7 +80,7 @@ def rm(runs: Runs, yes: bool = False) -> None:
         "The cache keeps their paid replies: the same run file runs again without paying for them."
     )
     if n_lost:
-        calls = count_of(n_lost, "call")
+        calls = format_count(n_lost, "call")
         message = f"The cache lacks the replies to {calls}: a new run pays for them again."
     if not yes:
         show(runs_document({folder.name: read_run_metrics(folder) for folder in folders}))

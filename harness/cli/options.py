@@ -11,7 +11,7 @@ from typing import Annotated, Literal, TypeVar
 import typer
 
 from harness.cli.verbs import run_names
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, suggest_name
 
 T = TypeVar("T", bound=str)
 
@@ -65,7 +65,7 @@ def parse_outcomes(option: str, valid: Sequence[T]) -> list[T]:
     names = list(filter(None, map(str.strip, option.split(","))))
     for name in names:
         if name not in (*valid, "error"):
-            raise ConfigError(f"--retry: there is no outcome {name!r}.", nearest(name, valid))
+            raise ConfigError(f"--retry: there is no outcome {name!r}.", suggest_name(name, valid))
     return [outcome for outcome in valid if outcome in names]
 
 

@@ -33,13 +33,13 @@ from harness.engine.run_files import read_runs
 from harness.errors import HarnessError, RunConflict, SecretMissing
 from harness.plugin_loader import Kind
 from harness.records import OUTCOMES, Outcome
-from harness.report.text import usd
+from harness.report.text import format_usd
 from harness.store.judgements import read_register
 from harness.store.run_folder import RunFolder
 from harness.store.runs import move_runs_aside, run_name, shard_base_name, unused_base
 from harness.terminal.console import output, say, show
 from harness.terminal.display import Display, format_exact_usd
-from harness.wording import count_of, first_few
+from harness.wording import format_count, join_first
 
 
 def run(
@@ -254,7 +254,7 @@ def _run_all(jobs: Sequence[Job], base: str, command: str, *, table: bool) -> in
             say(f"Interrupted. To continue: {command}")
             code = INTERRUPTED
         if code in (BUDGET_SPENT, INTERRUPTED) and not_run:
-            say(f"Not run: {first_few(not_run, 20)}.")
+            say(f"Not run: {join_first(not_run, 20)}.")
 
     try:
         with Display({job.folder.name: job.variant.name for job in jobs}) as display:
@@ -295,7 +295,7 @@ def _print_ending(
     _print_crashes(name, metrics, tally, command)
     n_failed = metrics.outcomes["error"]
     if n_failed:
-        say(f"{name}: {count_of(n_failed, 'attempt')} failed:")
+        say(f"{name}: {format_count(n_failed, 'attempt')} failed:")
         _print_errors(tally, "error")
         say(f"To retry them: {command}")
     elif tally.failed_judgements:  # the run's notice reported them
@@ -386,9 +386,9 @@ def _print_cache_savings(job: Job) -> None:
         saved_usd = model.prefixes.saved_usd
         savings = ""
         if model.price:
-            savings = f" saved {usd(saved_usd)}"
+            savings = f" saved {format_usd(saved_usd)}"
             if saved_usd < 0:
-                savings = f" cost {usd(-saved_usd)} more"
+                savings = f" cost {format_usd(-saved_usd)} more"
         say(
             f"{job.folder.name}: The prompt cache of {model.section.name}{savings}: "
             f"{usage.cached_input_tokens:,} tokens read, {usage.cache_write_tokens:,} written."
@@ -512,7 +512,7 @@ def print_early_end(ended: Ending, budget: Budget | None, key: str, command: str
             f"{format_exact_usd(budget.spent_usd)} is spent{unsure if budget.unsure_usd else ''}"
         )
         call = f"the next call, which may cost {format_exact_usd(budget.unmet_usd)}"
-        say(f"The budget of {usd(budget.usd)} cannot pay for {call}: {spent}. Raise {key}.")
+        say(f"The budget of {format_usd(budget.usd)} cannot pay for {call}: {spent}. Raise {key}.")
         new_command = re.sub(r"(budget\.usd=|--budget[ =])\S+", r"\1…", command)
         say(f"Then, to continue: {new_command}")
         return BUDGET_SPENT

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from harness.declarations import DISTRIBUTION, declarations, declared_views, described
+from harness.declarations import DISTRIBUTION, declarations, declared_views, describe_exception
 from harness.plugin import Verb
 
 RUN_NAMES = "harness.cli.verbs:run_names"
@@ -36,25 +36,25 @@ CORE_VERBS: Mapping[str, Verb] = {
     "run": Verb(
         summary="Run a run file, or continue it where it was interrupted.",
         heading="Run",
-        place="harness.cli.run:run",
+        target="harness.cli.run:run",
         executes=True,
         completes="harness.cli.verbs:run_files",
     ),
     "ls": Verb(
         summary="List the runs.",
         heading="Look at runs",
-        place="harness.cli.manage:ls",
+        target="harness.cli.manage:ls",
     ),
     "mv": Verb(
         summary="Rename a run.",
         heading="Look at runs",
-        place="harness.cli.manage:mv",
+        target="harness.cli.manage:mv",
         completes=RUN_NAMES,
     ),
     "rm": Verb(
         summary="Delete runs, after confirmation.",
         heading="Look at runs",
-        place="harness.cli.manage:rm",
+        target="harness.cli.manage:rm",
         completes=RUN_NAMES,
     ),
 }
@@ -72,7 +72,7 @@ def _read_verbs(path: tuple[str, ...]) -> Mapping[str, Verb]:
     # Another package's verb never replaces a built-in one, whichever is found first.
     for declaration in sorted(declarations(), key=lambda entry: entry.package != DISTRIBUTION):
         for name, verb in declaration.plugin.verbs.items():
-            verbs.setdefault(name, declaration.absolute_verb(verb))
+            verbs.setdefault(name, declaration.resolve_verb(verb))
     headings = list(dict.fromkeys([*HEADINGS, *(verb.heading for verb in verbs.values())]))
     return dict(sorted(verbs.items(), key=lambda item: headings.index(item[1].heading)))
 
@@ -103,12 +103,12 @@ def load_verb(name: str, verb: Verb) -> Any:
             without an annotation.
     """
     try:
-        function = import_place(verb.place)
+        function = import_place(verb.target)
         return function if isinstance(function, typer.Typer) else prepare_verb(function)
     except Exception as error:  # a third party's module may raise anything
         from harness.errors import ConfigError, HarnessError
 
-        module = verb.place.partition(":")[0]
+        module = verb.target.partition(":")[0]
         packages = {
             member.package
             for declaration in declarations()
@@ -117,7 +117,8 @@ def load_verb(name: str, verb: Verb) -> Any:
         }
         if isinstance(error, HarnessError) or not packages or DISTRIBUTION in packages:
             raise
-        problem = f"The verb {name!r} from {packages.pop()} cannot be loaded ({described(error)})."
+        problem = f"The verb {name!r} from {packages.pop()} cannot be loaded"
+        problem += f" ({describe_exception(error)})."
         raise ConfigError(problem, "Fix or uninstall that package.") from error
 
 
@@ -155,9 +156,9 @@ class CommandGroup(TyperGroup):
         """Resolve a command as Click does, with a better error for an unknown one."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
-            from harness.errors import nearest
+            from harness.errors import suggest_name
 
-            remedy = nearest(name, self.list_commands(ctx))
+            remedy = suggest_name(name, self.list_commands(ctx))
             if self.headings() and not remedy.startswith("Did you mean"):
                 remedy = "harness --help lists the commands."  # there are too many to list here
             ctx.fail(f"No such command {name!r}. {remedy}")

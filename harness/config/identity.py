@@ -7,9 +7,9 @@ from typing import Any
 from harness.config.run_file import RunFile, flatten, is_below
 from harness.config.sections import JudgeSection
 from harness.errors import ConfigError
-from harness.execution import executing
+from harness.execution import set_code_permission
 from harness.plugin_loader import kind
-from harness.ports import Backend, class_of
+from harness.ports import Backend, plugin_class
 
 GROWING_KEYS = (
     "samples",
@@ -44,7 +44,7 @@ def conflicting_keys(before: RunFile, now: RunFile) -> list[str]:
     """
     old_tree = tree_by_name(before)
     new_tree = tree_by_name(now)
-    with executing("refused"):  # only the new run file's code may be executed
+    with set_code_permission("refused"):  # only the new run file's code may be executed
         changeable = changeable_keys(old_tree)
     changeable += changeable_keys(new_tree)
     added_or_removed = _judge_and_panel_names(old_tree) ^ _judge_and_panel_names(new_tree)
@@ -103,7 +103,7 @@ def _changeable_model_keys(section: str, model: Mapping[str, Any]) -> list[str]:
     keys = [key for key in CHANGEABLE_MODEL_KEYS if (section, key) != ("polish", "path")]
     with contextlib.suppress(ConfigError):  # a run can be read even if its backend is missing
         backend = kind("backends").load(str(model.get("backend")))
-        keys += class_of(backend, Backend).may_change  # type: ignore[type-abstract]
+        keys += plugin_class(backend, Backend).may_change  # type: ignore[type-abstract]
     return [f"{section}.{key}" for key in keys]
 
 

@@ -13,7 +13,7 @@ from harness.config.sections import VARIABLE_REFERENCE
 from harness.config.settings import configured_secrets
 from harness.config.validation import safe_key, validate
 from harness.config.yaml_text import RefusedYaml, is_plain_text, parse_yaml, read_mapping
-from harness.errors import ConfigError, nearest, option
+from harness.errors import ConfigError, option, suggest_name
 
 
 def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
@@ -66,7 +66,7 @@ def _elements_by_name(elements: list[Any]) -> dict[str, Any]:
 def _find_element(elements: list[Any], name: str) -> Any:
     by_name = _elements_by_name(elements)
     if name not in by_name:
-        remedy = nearest(name, by_name) or "Elements are found by their 'as' or 'name'."
+        remedy = suggest_name(name, by_name) or "Elements are found by their 'as' or 'name'."
         if name.isdecimal() and by_name:
             remedy = (
                 f"Write an element's name, not its number: {', '.join(map(safe_key, by_name))}."

@@ -25,8 +25,8 @@ from pydantic import (
 from harness.config.prices import Price
 from harness.config.settings import hash_url_keys
 from harness.config.validation import Declared, ReasoningMarks, Section, safe_key
-from harness.errors import ConfigError, nearest
-from harness.plugin_loader import FILE, kind
+from harness.errors import ConfigError, suggest_name
+from harness.plugin_loader import PYTHON_SUFFIX, kind
 from harness.ports import Backend, Task
 
 SECRET_KEYS = frozenset(
@@ -225,7 +225,7 @@ class ModelSection(PluginSection):
         backend = tree.get("backend") if isinstance(tree, dict) else None
         if not isinstance(backend, str) or tree.get("name"):
             return tree
-        is_own_code = backend.endswith(FILE) or backend in kind("backends").registered()
+        is_own_code = backend.endswith(PYTHON_SUFFIX) or backend in kind("backends").registered()
         return {**tree, "name": Path(backend).stem} if is_own_code else tree
 
     @field_validator("headers")
@@ -444,4 +444,4 @@ class PanelSection(Section):
         for name in self.of:
             if name not in judges:
                 problem = f"the panel {self.as_!r}: there is no judge {name!r:.60}."
-                raise ValueError(f"{problem} {nearest(name, judges)}".rstrip())
+                raise ValueError(f"{problem} {suggest_name(name, judges)}".rstrip())

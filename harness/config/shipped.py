@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
 
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, suggest_name
 
 _PACKAGE = Path(__file__).parents[1]
 ROOTS = (_PACKAGE, _PACKAGE.parent)
@@ -60,7 +60,7 @@ def find(name: str) -> Path:
             return path  # reading it raises an error with the cause
         remedy = f"Did you mean the shipped {similar[0]!r}?"
         raise ConfigError(f"There is no run file {name!r}.", remedy)
-    remedy = nearest(stem, names())
+    remedy = suggest_name(stem, names())
     if not get_close_matches(stem, names(), n=1):
         remedy = (
             "'harness configs' lists run files, 'harness tasks' lists tasks, and 'harness init' "

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
 from harness.declarations import declared_members
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, suggest_name
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -157,7 +157,7 @@ def _suggest_key(key: str, section: Sequence[str], model: type[BaseModel]) -> st
         for name in model.model_fields:
             if key in _valid_keys(model, [name]):
                 return f"Did you mean {f'{name}.{key}'!r}?"
-    return nearest(key, _valid_keys(model, section), "".join(f"{part}." for part in section))
+    return suggest_name(key, _valid_keys(model, section), "".join(f"{part}." for part in section))
 
 
 def _valid_keys(model: Any, section: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import yaml
 
 from harness.config.validation import safe_key
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, suggest_name
 
 
 class RefusedYaml(yaml.MarkedYAMLError):
@@ -293,4 +293,4 @@ def _suggest_file(path: Path) -> str:
         files = {sibling.stem: sibling for sibling in paths}  # their suffixes are alike
     if close := get_close_matches(path.stem, files, n=1):
         return f"Did you mean {str(files[close[0]])!r}?"
-    return nearest("", [sibling.name for sibling in files.values()]) or "Check the path."
+    return suggest_name("", [sibling.name for sibling in files.values()]) or "Check the path."

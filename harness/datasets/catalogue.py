@@ -16,7 +16,7 @@ from zipfile import BadZipFile, ZipFile
 import msgspec
 
 from harness.declarations import declarations
-from harness.errors import DataInvalid, DataMissing, nearest
+from harness.errors import DataInvalid, DataMissing, suggest_name
 
 
 class Original(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ def catalogue() -> dict[str, DataSet]:
     data_sets = _read_data_sets(Path(__file__).with_name("catalogue.yaml"), "harness.datasets")
     for declaration in declarations():
         if name := declaration.plugin.data_sets:
-            data_sets += _read_data_sets(declaration.file(name), declaration.home)
+            data_sets += _read_data_sets(declaration.file_path(name), declaration.home)
     data_sets.sort(key=lambda data_set: data_set.name)
     return {data_set.name: data_set for data_set in data_sets}
 
@@ -102,7 +102,9 @@ def catalogue() -> dict[str, DataSet]:
 def find_data_set(name: str) -> DataSet:
     """Return a data set of the catalogue, or raise DataMissing."""
     if name not in catalogue():
-        raise DataMissing(f"There is no data set {name!r} to fetch.", nearest(name, catalogue()))
+        raise DataMissing(
+            f"There is no data set {name!r} to fetch.", suggest_name(name, catalogue())
+        )
     return catalogue()[name]
 
 

@@ -26,11 +26,11 @@ from harness.errors import (
     ConfigError,
     DataInvalid,
     DataMissing,
-    cannot_read,
     import_extra,
-    raised_as,
+    reraise_as,
+    unreadable_file_error,
 )
-from harness.records import encodable
+from harness.records import replace_surrogates
 
 T = TypeVar("T", bound=Sized)
 
@@ -188,7 +188,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     """
     for number, line in numbered_lines(path):
         try:
-            with raised_as(DataInvalid, f"{path}, line {number}: "):
+            with reraise_as(DataInvalid, f"{path}, line {number}: "):
                 row = decode_json(line, dict[str, Any])
         except UnicodeDecodeError:
             raise not_utf8_error(path, line, number) from None
@@ -236,7 +236,7 @@ def _check_unique_keys(pairs: list[tuple[str, Any]]) -> None:
     counts = Counter(key for key, _ in pairs)
     if len(counts) < len(pairs):
         repeated = next(key for key, count in counts.items() if count > 1)
-        problem = f"the key {encodable(repeated)!r:.60} occurs twice."
+        problem = f"the key {replace_surrogates(repeated)!r:.60} occurs twice."
         raise DataInvalid(problem, "Remove one of them.")
 
 
@@ -263,7 +263,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataInvalid(f"{path}, after line {number}: not complete gzip ({error}).") from None
     except OSError as error:
-        raise cannot_read(path, error) from None
+        raise unreadable_file_error(path, error) from None
 
 
 def parquet_rows(path: Path, query: str, **values: Any) -> Iterator[dict[str, Any]]:

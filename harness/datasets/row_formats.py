@@ -26,9 +26,9 @@ from harness.datasets.folder import (
     parquet_rows,
     read_jsonl,
 )
-from harness.errors import DataInvalid, cannot_read, import_extra, raised_as
-from harness.records import without_arrays
-from harness.wording import count_of
+from harness.errors import DataInvalid, import_extra, reraise_as, unreadable_file_error
+from harness.records import unwrap_array
+from harness.wording import format_count
 
 Row = dict[str, Any]
 
@@ -59,7 +59,7 @@ def read_fields(row: Row, *, legacy: bool = False) -> Row:
         if is_blank and name in OPTIONAL_FIELDS:
             continue
         if is_text and name in JSON_FIELDS and (name == "choices" or not legacy):
-            with raised_as(DataInvalid, f"{name!r}: "):
+            with reraise_as(DataInvalid, f"{name!r}: "):
                 value = _parse_json_text(name, value)
         fields[name] = value
     return fields
@@ -119,7 +119,7 @@ def to_json_types(value: Any, field: str = "") -> Any:
         return value.isoformat()
     if type_name in ("float16", "float32"):  # the shortest decimal, such as 0.1
         return to_json_types(float(str(value)))
-    converted = without_arrays(value)
+    converted = unwrap_array(value)
     if converted is value:
         converted = msgspec.to_builtins(value, builtin_types=_KEPT_TYPES)
     return to_json_types(converted, field)
@@ -252,7 +252,7 @@ def _read_json(path: Path) -> Iterator[Row]:
     for number, item in enumerate(map(bytes, items), start=1):
         if not item.startswith(b"{"):
             raise _not_a_mapping_error(path, number)
-        with raised_as(DataInvalid, f"{path}, item {number}: "):
+        with reraise_as(DataInvalid, f"{path}, item {number}: "):
             yield decode_json(item, dict[str, Any])
 
 
@@ -306,7 +306,7 @@ def _table_rows(path: Path, records: Records) -> Iterator[Row]:
             values.pop()
         n_values = len(values)
         if n_values != n_columns:
-            problem = f"{count_of(n_values, 'value')} for {count_of(n_columns, 'column')}"
+            problem = f"{format_count(n_values, 'value')} for {format_count(n_columns, 'column')}"
             raise DataInvalid(f"{path}, line {line}: {problem}.")
         if n_values > 1 and _is_empty(values):
             continue
@@ -353,7 +353,7 @@ _FLOAT_TYPE = re.compile(r'(?<!")\bFLOAT\b(?!")')
 
 def _read_parquet(path: Path) -> Iterator[Row]:
     if not path.is_file():
-        raise cannot_read(path, FileNotFoundError(2, "No such file or directory"))
+        raise unreadable_file_error(path, FileNotFoundError(2, "No such file or directory"))
     source = "FROM read_parquet($file, hive_partitioning = false)"
     casts = []
     for column in parquet_rows(path, f"DESCRIBE {source}"):
@@ -378,7 +378,7 @@ def _sheet_records(path: Path) -> Records:
         raise DataInvalid(f"{path} has {len(sheets)} sheets: {', '.join(sheets)}.", remedy)
     for first_line, records in sheets.values():
         for line, values in enumerate(records, start=first_line):
-            with raised_as(DataInvalid, f"{path}, line {line}: "):
+            with reraise_as(DataInvalid, f"{path}, line {line}: "):
                 cells = [_excel_cell(value) for value in values]
             if not _is_empty(cells):
                 yield line, cells
@@ -406,7 +406,7 @@ def _read_sheets(path: Path) -> dict[str, tuple[int, list[list[Any]]]]:
                 first_row, _ = sheet.start or (0, 0)
                 sheets[name] = first_row + 1, records
     except OSError as error:
-        raise cannot_read(path, error) from None
+        raise unreadable_file_error(path, error) from None
     except (BadZipFile, calamine.CalamineError) as error:
         problem = f"{path}: not readable as Excel ({str(error)[:160]})."
         raise DataInvalid(problem, "Save it in Excel as .xlsx, or as .csv.") from None
@@ -439,7 +439,7 @@ def _read_bytes(path: Path) -> bytes:
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataInvalid(f"{path}: not complete gzip ({error}).") from None
     except OSError as error:
-        raise cannot_read(path, error) from None
+        raise unreadable_file_error(path, error) from None
     _check_expanded_size(path, len(content))
     return content
 

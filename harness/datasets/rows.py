@@ -20,9 +20,9 @@ import msgspec
 from harness.datasets.folder import sha256
 from harness.datasets.row_formats import Row as Row
 from harness.datasets.row_formats import may_have_json_texts, read_fields, row_format, to_json_types
-from harness.errors import DataInvalid, nearest, raised_as
-from harness.records import Message, encodable, nesting_depth
-from harness.wording import first_few
+from harness.errors import DataInvalid, reraise_as, suggest_name
+from harness.records import Message, nesting_depth, replace_surrogates
+from harness.wording import join_first
 
 MAX_DEPTH = 100
 MAX_LISTED_ITEMS = 8  # in an error message
@@ -60,7 +60,7 @@ def read_rows(path: Path, *, legacy: bool = False) -> Iterator[tuple[str, Row]]:
         location = f"{name}, item {number}"
         if nesting_depth(row) > MAX_DEPTH:
             raise DataInvalid(f"{location} is nested more than {MAX_DEPTH} deep.")
-        with raised_as(DataInvalid, f"{location}: "):
+        with reraise_as(DataInvalid, f"{location}: "):
             fields = read_fields(to_json_types(row), legacy=legacy)
         yield location, fields
     if not number:
@@ -119,7 +119,7 @@ def item_numbers_text(numbers: Iterable[int]) -> str:
     """Return a text with the first of some rows' numbers, such as "items 1, 2 and 5 more"."""
     texts = list(map(str, numbers))
     noun = "item" if len(texts) == 1 else "items"
-    return f"{noun} {first_few(texts, MAX_LISTED_ITEMS)}"
+    return f"{noun} {join_first(texts, MAX_LISTED_ITEMS)}"
 
 
 MAX_BYTES_IN_MEMORY = 1 << 24  # size of a file whose rows are kept in memory
@@ -202,7 +202,7 @@ def row_messages(row: Row) -> tuple[Message, ...]:
     if isinstance(row.get("prompt"), str) and "messages" not in row:
         return (Message("user", row["prompt"]),)
     if "messages" not in row:
-        remedy = nearest("prompt", ["messages", *map(str, row)])
+        remedy = suggest_name("prompt", ["messages", *map(str, row)])
         remedy = f"{remedy} Or set task.prompt: '{{{{ question }}}}'."
         raise DataInvalid("the row has neither 'prompt', as text, nor 'messages'.", remedy)
     messages = row["messages"]
@@ -211,7 +211,7 @@ def row_messages(row: Row) -> tuple[Message, ...]:
     try:
         turns = msgspec.convert(messages, Annotated[list[_Turn], msgspec.Meta(min_length=1)])
     except msgspec.ValidationError as error:
-        problem = encodable(str(error))
+        problem = replace_surrogates(str(error))
         raise DataInvalid(f"'messages' must be a list of {{role, content}}: {problem}.") from None
     if turns[-1].role != "user":
         raise DataInvalid("'messages' must end with the user's turn, which the model answers.")
@@ -282,12 +282,12 @@ def convert_row(
     """
     for key in row:
         if ignored is not None and key not in (*kind.__struct_fields__, *ignored):
-            remedy = nearest(str(key), kind.__struct_fields__)
+            remedy = suggest_name(str(key), kind.__struct_fields__)
             raise DataInvalid(f"{location}: unknown key {key!r:.60}.", remedy)
     try:
         return msgspec.convert(row, kind)
     except msgspec.ValidationError as error:
-        problem = encodable(str(error))
+        problem = replace_surrogates(str(error))
         remedy = "Put it in quotes." if _NOT_TEXT_ERROR.match(problem) else ""
         raise DataInvalid(f"{location}: {problem}.", remedy) from None
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from harness.calls.database import NAME_PREFIX, Statement, Write
 from harness.calls.reply_cache import Payment, ReplyCache
-from harness.records import account_of
+from harness.records import budget_account
 from harness.store.run_folder import FRESH_KEY, RunFolder, new_run_id
 
 # The cache keeps registries of accounts among its payments. A registry is a ``run`` that is not the
@@ -57,7 +57,7 @@ async def adopt_account(replies: ReplyCache, folder: RunFolder, run_id: str, bas
     registry = name_registry(folder)
     rows = replies.read(_SELECT_REGISTERED, [registry])
     recorded = rows[0][0].decode() if rows else folder.first_account()
-    account = account_of(run_id)
+    account = budget_account(run_id)
     if recorded == account:
         return run_id
     manifest = folder.read_manifest()

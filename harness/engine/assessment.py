@@ -23,13 +23,13 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.resolving import build_task
 from harness.errors import CallError, ConfigError, RequestRejected, Unparseable
-from harness.ports import Task, overrides
+from harness.ports import Task, overrides_method
 from harness.prompts import Template
 from harness.records import (
     CONSTRAINT_REFUSED,
-    LARGEST,
+    MAX_MAGNITUDE,
     REFUSALS,
-    WARNING,
+    WARNING_KEY,
     DecodingConstraint,
     Instance,
     Outcome,
@@ -37,12 +37,12 @@ from harness.records import (
     Request,
     Score,
     nesting_depth,
+    unwrap_array,
     verdict,
-    without_arrays,
 )
 from harness.store.json_lines import DECODE_ERRORS, encode
 from harness.user_code import rescore_remedy
-from harness.wording import count_of, truncated
+from harness.wording import format_count, truncate
 from harness.workers import ProcessEnded, WorkerProcess
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment
         ConfigError: If a score cannot be recorded, or a user's own check fails.
     """
     outcome = reply_outcome(reply)
-    if reply.finish_reason == CONSTRAINT_REFUSED and overrides(
+    if reply.finish_reason == CONSTRAINT_REFUSED and overrides_method(
         task, Task.score_of_refused_constraint
     ):
         scores = task.score_of_refused_constraint(instance)
@@ -188,7 +188,7 @@ ScoreWarnings: TypeAlias = Counter[tuple[str, str]]
 def score_warnings(scores: Mapping[str, Score]) -> Iterator[tuple[str, str]]:
     """Yield the name and the warning of each score whose value is missing or may be wrong."""
     for name, score in scores.items():
-        if isinstance(warning := score.details.get(WARNING), str):
+        if isinstance(warning := score.details.get(WARNING_KEY), str):
             consequence = "may be wrong" if score.value is not None else "is missing"
             yield name, f"{consequence}: {warning}"
 
@@ -196,7 +196,7 @@ def score_warnings(scores: Mapping[str, Score]) -> Iterator[tuple[str, str]]:
 def warning_lines(warnings: ScoreWarnings) -> Iterator[tuple[str, str]]:
     """Yield the name of each score with warnings, and a message with the number of answers."""
     for (name, warning), n in warnings.items():
-        yield name, f"on {count_of(n, 'answer')}, the score {warning}"
+        yield name, f"on {format_count(n, 'answer')}, the score {warning}"
 
 
 # In a provider's error message: parameters and kinds of decoding constraints.
@@ -238,7 +238,7 @@ MAX_DEPTH = 100
 """Maximum levels of details. Decoders fail at about 1,000, less the depth of their callers."""
 
 _SCORES = "Scores are a mapping of names to harness.records.Score."
-_VALUES = f"A value is True, False, None or a number from {-LARGEST:g} to {LARGEST:g}."
+_VALUES = f"A value is True, False, None or a number from {-MAX_MAGNITUDE:g} to {MAX_MAGNITUDE:g}."
 _SHARES = "A share is from 0 to 1. Without share=True, a number has no limits."
 _VERDICTS = "A verdict (passed) is True, False or None."
 _REASONS = "A reason is a string."
@@ -278,13 +278,14 @@ def _normalize_score(score: Score) -> Score:
     Raises:
         ConfigError: If it cannot be recorded. The message begins with the faulty field.
     """
-    value = without_arrays(score.value)
+    value = unwrap_array(score.value)
     if isinstance(value, int | float) and type(value) not in (bool, int, float):
         value = float(value)  # subclasses cannot be encoded
-    is_valid = isinstance(value, int | float) and -LARGEST <= value <= LARGEST  # false for NaN
+    # False for NaN.
+    is_valid = isinstance(value, int | float) and -MAX_MAGNITUDE <= value <= MAX_MAGNITUDE
     if value is not None and not is_valid:
         raise ConfigError(f"the value {_value_text(value)}", _VALUES)
-    passed = without_arrays(score.passed)
+    passed = unwrap_array(score.passed)
     if passed is not None and not isinstance(passed, bool):
         raise ConfigError(f"the verdict {_value_text(passed)}", _VERDICTS)
     if not isinstance(score.reason, str):
@@ -334,7 +335,7 @@ def _encode_details(details: Mapping[str, Any]) -> tuple[bytes, Mapping[str, Any
 def _to_builtin(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
-    builtin = without_arrays(value)
+    builtin = unwrap_array(value)
     if builtin is value:
         raise TypeError(f"a value is of type {type(value).__name__}")
     return builtin
@@ -342,7 +343,7 @@ def _to_builtin(value: Any) -> Any:
 
 def _value_text(value: Any) -> str:
     try:
-        return truncated(repr(value), 60)
+        return truncate(repr(value), 60)
     except Exception:  # of an integer with thousands of digits, or of a user's own class
         return f"of type {type(value).__name__}"
 
@@ -434,7 +435,7 @@ class LongAnswerAssessor:
 
     def _run_in_process(self, work: bytes) -> Any:
         try:
-            return self._process.answer(work)
+            return self._process.call(work)
         except ProcessEnded:
             self._process.kill()
             self._process = WorkerProcess()

@@ -29,8 +29,8 @@ from harness.engine.infrastructure import DeferredCalls, ModelCalls
 from harness.engine.models import Model
 from harness.engine.reasoning import SeparatedCalls
 from harness.engine.session import BoundModel, Session
-from harness.errors import keys_of
-from harness.ports import Backend, overrides
+from harness.errors import rename_model_keys
+from harness.ports import Backend, overrides_method
 from harness.records import Reply, Request
 
 
@@ -84,7 +84,7 @@ def build_call_stack(model: Model, session: Session) -> Calls:
         circuit.remember_answered(request)
 
     async def ask(request: Request) -> Reply:
-        with keys_of(model.where):
+        with rename_model_keys(model.where):
             return await rejections(request)
 
     calls: Calls = UncachedCalls(ask, key)
@@ -99,7 +99,7 @@ def build_call_stack(model: Model, session: Session) -> Calls:
             budgeted=lower.budgeted,
             answers=answers,
             on_cached=remember_answered,
-            merged_key_functions=session.merged_keys(model),
+            merged_key_functions=session.merged_key_functions(model),
         )
     return SeparatedCalls(
         calls,
@@ -139,7 +139,7 @@ def _build_lower_layers(
     )
     session.limiters.append(limiter)
     session.notices.loads[model.where] = lambda: limiter.load
-    if overrides(backend, Backend.start):
+    if overrides_method(backend, Backend.start):
         layer = Startup(limiter, backend, stop, session.notices.reporter(source))
     return _LowerLayers(layer, limiter, claim, budgeted)
 
@@ -231,7 +231,7 @@ def _add_plugin_layers(
             claim=claim,
             stop=session.stop,
             status=session.notices.reporter,
-            busy=session.busy,
+            busy=session.is_busy,
             leave=session.detach,
         )
         if (deferring := layer.deferring_layer(calls)) is not None:

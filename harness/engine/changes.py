@@ -19,13 +19,13 @@ from harness.engine.job import Job
 from harness.engine.plan import Opening
 from harness.engine.reasoning import REASONING
 from harness.engine.resolving import replace_grown_hashes, resolve_defaults
-from harness.plugin_loader import CODE
-from harness.ports import Backend, overrides
+from harness.plugin_loader import CODE_HASH_PREFIX
+from harness.ports import Backend, overrides_method
 from harness.records import Attempt, Instance, messages_hash
 from harness.scoring.checks import JUDGE_KEY
 from harness.store.files import make_folder
 from harness.store.run_folder import ROWS, Differences
-from harness.wording import count_of
+from harness.wording import format_count
 
 logger = logging.getLogger("harness")
 
@@ -53,9 +53,9 @@ def check_changes(job: Job) -> Differences | None:
     if rescorable and (job.rescore or is_rescored):
         return differences
     backend = job.model.backend
-    backend_hash = f"{CODE}backends/{job.run.model.backend}_sha256"
+    backend_hash = f"{CODE_HASH_PREFIX}backends/{job.run.model.backend}_sha256"
     has_other_keys = "model.version" in differences.settings or (
-        overrides(backend, Backend.key_part) and backend_hash in differences.inputs
+        overrides_method(backend, Backend.key_part) and backend_hash in differences.inputs
     )
     if rescorable:
         rescorable = has_same_prompts(job)
@@ -88,7 +88,7 @@ def _describe_data(job: Job) -> str:
     n_before = (manifest.get("samples") or 0) // job.folder.read_config().samples
     n_instances = sum(1 for _ in job.instances)
     if n_before not in (0, n_instances):
-        facts.append(f"{count_of(n_before, 'instance')}, now {n_instances:,}")
+        facts.append(f"{format_count(n_before, 'instance')}, now {n_instances:,}")
     return f"the data ({': '.join(facts)})" if facts else "the data"
 
 
@@ -112,7 +112,10 @@ def is_rescorable(job: Job, differences: Differences) -> bool:
     only_scoring = all(is_below(key, ["task", REASONING]) for key in keys)
     if not only_scoring or any(is_below(key, ["task.name", "task.shots"]) for key in keys):
         return False
-    return inputs <= {*job.task.fingerprint(), f"{CODE}tasks/{job.run.task.name}_sha256"}
+    return inputs <= {
+        *job.task.fingerprint(),
+        f"{CODE_HASH_PREFIX}tasks/{job.run.task.name}_sha256",
+    }
 
 
 def _judge_checks(checks: object) -> list[Any]:

@@ -16,8 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import harness
-from harness.analysis.metrics import Metrics, to_json
-from harness.analysis.run_display import recorded_display
+from harness.analysis.metrics import Metrics, encode_metrics
+from harness.analysis.run_display import display_entries
 from harness.calls.signals import Notices, Stop
 from harness.config.run_file import RunFile
 from harness.config.settings import mask_url_keys
@@ -49,7 +49,7 @@ from harness.errors import (
     option,
 )
 from harness.plugin_loader import Kind
-from harness.ports import Task, overrides
+from harness.ports import Task, overrides_method
 from harness.records import SCORING_VERSION, Instance, ObservedRun, Request
 from harness.store.aggregates import write_aggregates
 from harness.store.file_states import (
@@ -69,7 +69,7 @@ from harness.store.lost_lines import check_resumable, needs_rescoring, retried_o
 from harness.store.manifest import Manifest
 from harness.store.run_folder import JUDGES, rehashed_inputs
 from harness.store.unrecorded import UNRECORDED_KEY
-from harness.wording import count_of
+from harness.wording import format_count
 
 if TYPE_CHECKING:
     from harness.engine.judging import Judging
@@ -169,7 +169,7 @@ def _build_manifest(job: Job, run: RunFile, run_id: str) -> Manifest:
         variants=job.variant.variant_names,
         extends=job.variant.extends,
         varied=job.variant.varied_keys,
-        display=recorded_display(run, job.data),
+        display=display_entries(run, job.data),
         run_id=run_id,
     )
 
@@ -356,7 +356,7 @@ class _SessionWork:
         for source, note in notes.items():
             status(source)(note)
         has_same_rules = self._manifest.scoring == SCORING_VERSION
-        has_rows = overrides(self._job.task, Task.row_fields)
+        has_rows = overrides_method(self._job.task, Task.row_fields)
         if self._work.unfinished and has_rows and not has_same_rules:
             status("scoring")(
                 "The earlier answers were scored by an earlier version, which read some numbers, "
@@ -372,7 +372,7 @@ class _SessionWork:
             status(name)(warning)
         if n_failed := self.tally.failed_judgements:
             status("judges")(
-                f"{count_of(n_failed, 'judgement')} failed; the last error: "
+                f"{format_count(n_failed, 'judgement')} failed; the last error: "
                 f"{self.tally.last_error.rstrip('.')}. Run again to repeat them."
             )
 
@@ -482,7 +482,7 @@ class _SessionWork:
         self._observers.run_ended(ending, metrics)
 
     def _write_metrics(self, ending: Ending, problem: str) -> Metrics:
-        from harness.analysis.summary import measure  # not needed before the first call
+        from harness.analysis.summary import compute_metrics  # not needed before the first call
 
         folder = self._job.folder
         manifest = self._manifest
@@ -492,8 +492,8 @@ class _SessionWork:
             manifest.update({UNRECORDED_KEY: self._session.unrecorded_calls(folder)})
         counts = self._record_losses()
         write_aggregates(folder.attempts, self._job.task)
-        metrics = measure(folder)
-        write_atomically(folder.metrics, to_json(metrics))
+        metrics = compute_metrics(folder)
+        write_atomically(folder.metrics, encode_metrics(metrics))
         manifest.record_states(counts)
         return metrics
 

@@ -19,7 +19,7 @@ from harness.config.prices import Price
 from harness.config.sections import LimitsSection, ModelSection, PlacementSection
 from harness.config.settings import Settings
 from harness.declarations import declared_members
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, suggest_name
 from harness.plugin import CheckupFinding
 from harness.ports import Backend
 from harness.records import Reply, Request
@@ -213,7 +213,7 @@ def cluster(name: str) -> Cluster:
     """
     clusters = declared_members("clusters")
     if name not in clusters:
-        raise ConfigError(f"There is no cluster named {name!r}.", nearest(name, clusters))
+        raise ConfigError(f"There is no cluster named {name!r}.", suggest_name(name, clusters))
     return cast("Cluster", clusters[name][0].load())
 
 

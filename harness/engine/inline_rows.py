@@ -9,7 +9,7 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.datasets.row_formats import to_json_types
 from harness.datasets.rows import set_display_name
-from harness.errors import ConfigError, StoreFailed, raised_as
+from harness.errors import ConfigError, StoreFailed, reraise_as
 from harness.store.files import make_folder, replace_atomically, write_atomically
 from harness.store.json_lines import encode
 from harness.store.run_folder import ROWS, RunFolder
@@ -37,7 +37,7 @@ def write_rows(rows: Iterable[Mapping[str, Any]], where: str) -> str:
     for row_number, row in enumerate(rows, start=1):
         where_row = f"task.rows, item {row_number}: "
         try:
-            with raised_as(ConfigError, where_row):
+            with reraise_as(ConfigError, where_row):
                 lines.append(encode(to_json_types(dict(row))) + b"\n")
         except (TypeError, ValueError, RecursionError) as error:
             problem = f"{where_row}not a mapping that JSON can represent ({error})."

@@ -25,7 +25,7 @@ from harness.records import Instance, Message, Origin, Request, UserRole, conten
 from harness.store.judgements import FAILED_OUTCOMES
 from harness.store.run_folder import RunFolder
 from harness.store.runs import base_name
-from harness.wording import count_of
+from harness.wording import format_count
 
 
 class FileVariant(NamedTuple):
@@ -140,7 +140,7 @@ class Job:
     @property
     def is_application(self) -> bool:
         """Whether the user's own code answers: it may change without a change of the run file."""
-        is_own_code = kind("backends").is_own_code(self.run.model.backend)
+        is_own_code = kind("backends").is_user_code(self.run.model.backend)
         return is_own_code or APPLICATION in self.model.backend.features
 
     @property
@@ -249,9 +249,9 @@ class ScoredAgain(NamedTuple):
     def __str__(self) -> str:
         later = f", {self.dropped:,} later rounds followed other feedback" if self.dropped else ""
         scored = f"{self.attempts:,} recorded answers were scored again"
-        changed = f"{count_of(self.changed, 'verdict')} changed"
+        changed = f"{format_count(self.changed, 'verdict')} changed"
         if self.revalued != self.changed:
-            changed += f", and scores of {count_of(self.revalued, 'answer')}"
+            changed += f", and scores of {format_count(self.revalued, 'answer')}"
         return f"{scored}: {changed}{later}."
 
 

@@ -18,12 +18,12 @@ from harness.engine.models import Model, ModelBuilder
 from harness.errors import ConfigError
 from harness.plugin_loader import Kind, kind
 from harness.ports import (
+    DECODING_PARAMETERS,
     LOGPROBS,
-    PARAMETERS,
     Judge,
     Task,
     decides_by_criteria,
-    overrides,
+    overrides_method,
 )
 from harness.prompts import is_prompt_path
 from harness.records import (
@@ -91,7 +91,7 @@ class JudgeModel:
         if not calls and self.can_score(instance):
             questions = self.judge.questions(instance, text)
         elif calls:
-            questions = self.judge.next_questions(instance, text, _replies(calls))
+            questions = self.judge.next_questions(instance, text, _judged_replies(calls))
         origin = Origin(attempt.instance, attempt.sample, attempt.round)
         remedy = "Use another model, or set model.preset to its server (harness docs providers)."
         requests = []
@@ -140,7 +140,7 @@ class JudgeModel:
         if not self.can_score(instance):
             return {}
         text_argument = {"text": attempt.text or ""} if _parse_takes_text(type(self.judge)) else {}
-        return self.judge.parse(instance, _replies(calls), **text_argument)
+        return self.judge.parse(instance, _judged_replies(calls), **text_argument)
 
 
 @cache  # it is called for each attempt
@@ -148,7 +148,7 @@ def _parse_takes_text(judge: type[Judge]) -> bool:
     return "text" in inspect.signature(judge.parse).parameters
 
 
-def _replies(calls: Sequence[Call]) -> list[Reply]:
+def _judged_replies(calls: Sequence[Call]) -> list[Reply]:
     replies = []
     for call in calls:
         reply = call.reply
@@ -235,7 +235,7 @@ def build_judge(
     def simulated_reply(request: Request) -> str:  # only called once the judge below is built
         return judge.simulated(request)
 
-    simulates = overrides(kind("judges").load(section.name), Judge.simulated)
+    simulates = overrides_method(kind("judges").load(section.name), Judge.simulated)
     model = builder.build(section.model, f"{where}.model", simulated_reply if simulates else None)
     settings = builder.resources.settings
     features = model.backend.features
@@ -247,7 +247,7 @@ def build_judge(
         raise ConfigError(f"{prefix}: {error.message}", error.remedy) from None
     if model.backend.cacheable and not section.model.name:
         raise ConfigError(f"{where}.model.name is missing.", "Name the model that judges.")
-    if model.simulated and not overrides(judge, Judge.simulated):
+    if model.simulated and not overrides_method(judge, Judge.simulated):
         problem = f"{where}: the judge {section.name!r} cannot be simulated."
         remedy = "Give it a real model, or give its class the method 'simulated'."
         raise ConfigError(problem, f"{remedy} 'harness docs plugins' describes it.")
@@ -301,7 +301,7 @@ def judge_fingerprint(
     Raises:
         ConfigError, DataMissing: If the judge cannot be built.
     """
-    features = PARAMETERS | {LOGPROBS}
+    features = DECODING_PARAMETERS | {LOGPROBS}
     judge = _build_plugin(section, task, settings, data, features, simulated=simulated)
     return judge.fingerprint()
 

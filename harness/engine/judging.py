@@ -36,7 +36,16 @@ from harness.engine.session import BoundModel, Session, process_all
 from harness.engine.turns import instance_of_attempt
 from harness.errors import CallError, ConfigError, FatalCallError, Unparseable
 from harness.ports import Task
-from harness.records import SCHEMA_VERSION, SPLIT, Attempt, Call, Instance, Request, Score, Usage
+from harness.records import (
+    SCHEMA_VERSION,
+    SPLIT_KEY,
+    Attempt,
+    Call,
+    Instance,
+    Request,
+    Score,
+    Usage,
+)
 from harness.scoring.reasoning import Reasoning
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
@@ -50,7 +59,7 @@ from harness.store.judgements import (
     combined_verdict,
     text_hash,
 )
-from harness.wording import truncated
+from harness.wording import truncate
 
 WARN_AFTER_JUDGEMENTS = 20  # if none of them has a verdict, the judge probably needs correction
 
@@ -272,14 +281,14 @@ class Judging:
         tally = self._tally
         scores = judgement.scores.values()
         tally.judgements[judgement.judge] += 1
-        tally.split_passes[judgement.judge] += any(SPLIT in score.details for score in scores)
+        tally.split_passes[judgement.judge] += any(SPLIT_KEY in score.details for score in scores)
         undecided = [score for score in scores if score.value is None]
         if not undecided and judgement.outcome in ("ok", *FAILED_OUTCOMES):
             return
         kind = judgement.judge, "undecided" if undecided else judgement.outcome
         tally.verdictless[kind] += 1
         reasons = (score.reason for score in undecided if score.reason)
-        reason = truncated(judgement.error or next(reasons, ""), 200)
+        reason = truncate(judgement.error or next(reasons, ""), 200)
         tally.reasons[kind] = reason
         self._warn_of_verdictless(judgement.judge, reason)
 

@@ -30,8 +30,8 @@ from harness.datasets.folder import DataFolder
 from harness.datasets.rows import read_rows
 from harness.engine.infrastructure import DeferralTerms, call_layers, cluster
 from harness.engine.turns import answer_lookup
-from harness.errors import ConfigError, keys_of
-from harness.plugin_interface import parameters
+from harness.errors import ConfigError, rename_model_keys
+from harness.plugin_interface import option_parameters
 from harness.plugin_loader import kind
 from harness.ports import (
     SAMPLES_PER_CALL,
@@ -157,7 +157,7 @@ class Model:
             return self.section.cache
         if self.backend.shares_replies is not None:
             return "shared" if self.backend.shares_replies else "run"
-        return "run" if kind("backends").is_own_code(self.section.backend) else "shared"
+        return "run" if kind("backends").is_user_code(self.section.backend) else "shared"
 
     def key(self, run_id: str) -> Callable[..., str]:
         """Return the function that computes a request's cache key, the id of its call."""
@@ -225,7 +225,7 @@ class Model:
             ConfigError: If other parameters are not supported.
         """
         features = self.backend.features
-        needed = set(decoding.given()) - {*OPTIONAL, "constraint"}
+        needed = set(decoding.specified_fields()) - {*OPTIONAL, "constraint"}
         if isinstance(decoding.constraint, DecodingConstraint):
             needed.add(decoding.constraint.kind)
         if missing := sorted(needed - features):
@@ -306,7 +306,7 @@ class ModelBuilder:
         def observe_allowances(allowances: tuple[Allowance, ...]) -> None:
             rates.observe(allowances)
 
-        with keys_of(where):
+        with rename_model_keys(where):
             arguments = self._backend_arguments(section, where, limits)
             arguments["secret"] = record_secret
             arguments["reply"] = reply
@@ -373,7 +373,7 @@ class ModelBuilder:
         self, section: ModelSection, limits: LimitsSection, arguments: dict[str, Any]
     ) -> Backend:
         """Build the backend of a model, with copies on a cluster if it is placed there."""
-        names = parameters(kind("backends").load(section.backend), given=False)
+        names = option_parameters(kind("backends").load(section.backend))
         options = section.plugin_options(names)
         path = section.options.get("path")
         if path and isinstance(path, str):

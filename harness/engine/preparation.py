@@ -24,9 +24,9 @@ from harness.engine.plan import CachedInstances, FewShotPrompts, run_instances
 from harness.engine.recorder import build_observers
 from harness.engine.resolving import build_task, resolve_defaults
 from harness.engine.turns import instance_at_turn
-from harness.errors import ConfigError, DataInvalid, RunConflict, Unparseable, nearest, option
-from harness.plugin_loader import FILE, Kind, kind
-from harness.ports import APPLICATION, CONSTRAINTS, LOGLIKELIHOODS, Backend, Task, overrides
+from harness.errors import ConfigError, DataInvalid, RunConflict, Unparseable, option, suggest_name
+from harness.plugin_loader import PYTHON_SUFFIX, Kind, kind
+from harness.ports import APPLICATION, CONSTRAINTS, LOGLIKELIHOODS, Backend, Task, overrides_method
 from harness.records import ConstraintKind, Decoding, DecodingConstraint, Origin, Request
 from harness.scoring.patterns import Pattern
 from harness.scoring.validators import validator
@@ -163,7 +163,9 @@ def _set_on_error(
     section = run.model
     on_error = section.on_error
     backends = kind("backends")
-    is_own_code = section.backend.endswith(FILE) or section.backend in backends.registered()
+    is_own_code = (
+        section.backend.endswith(PYTHON_SUFFIX) or section.backend in backends.registered()
+    )
     is_application = APPLICATION in model.backend.features
     if on_error == "fail" and not (is_own_code or is_application):
         problem = f"model.on_error: fail is for your own application, not for {section.backend!r}."
@@ -350,7 +352,7 @@ def _check_needed_features(run: RunFile, backend: Backend, task: Task[Any]) -> N
 
 def _sets_max_tokens(task: Task[Any]) -> bool:
     """Return whether the task sets ``max_tokens`` itself, judging by its first instance."""
-    if not overrides(task, Task.adapted_request):
+    if not overrides_method(task, Task.adapted_request):
         return False
     first = next(iter(task.instances()), None)
     if first is None:
@@ -382,5 +384,5 @@ def check_measure(run: RunFile, task: Task[Any]) -> None:
             score_names |= task.score(last_turn, task.reference(last_turn) or "-").keys()
     if measure not in score_names:
         problem = f"measure: {measure!r:.60} is not a score of the task or of a judge."
-        remedy = f"{nearest(measure, sorted(score_names))} Or write pass@K, pass^K or any@K."
+        remedy = f"{suggest_name(measure, sorted(score_names))} Or write pass@K, pass^K or any@K."
         raise ConfigError(problem, remedy)

@@ -14,12 +14,12 @@ from harness.calls.signals import Notices, Stop
 from harness.engine.session import Session
 from harness.records import (
     OUTCOMES,
-    WITHOUT_REPLY,
+    OUTCOMES_WITHOUT_REPLY,
     Attempt,
     PlayedTurn,
     Rewriting,
     Usage,
-    with_example,
+    add_example_error,
 )
 from harness.store.run_folder import RunFolder
 
@@ -132,7 +132,7 @@ class Tally:
             if passed is None:
                 self._count_score(attempt)
         self.outcomes[attempt.outcome] += 1
-        if attempt.outcome in WITHOUT_REPLY:
+        if attempt.outcome in OUTCOMES_WITHOUT_REPLY:
             if attempt.call_id is None:
                 self.calls += attempt.latency_s is not None  # a crash
             if attempt.error:
@@ -146,7 +146,7 @@ class Tally:
     def _count_error(self, outcome: str, error: str, exception: str) -> None:
         self.last_error = error
         example = self.examples.setdefault(exception, error) if exception else error
-        kind = outcome, with_example(exception, example)
+        kind = outcome, add_example_error(exception, example)
         if kind not in self.errors and len(self.errors) >= MAX_ERROR_KINDS:
             kind = outcome, OTHER_ERRORS
         self.errors[kind] += 1

@@ -102,7 +102,7 @@ def _prompt(request: Request, evaluated: bool) -> Prompt:
     messages = request.messages
     if not evaluated:
         texts = [message.content for message in messages if message.role == "system"]
-        return Prompt(texts, decoding=request.decoding.given())
+        return Prompt(texts, decoding=request.decoding.specified_fields())
     # Each later round adds a turn of the user, after an answer. Earlier ones are shots.
     user_indices = [i for i, message in enumerate(messages) if message.role == "user"]
     round_number = request.origin.round
@@ -113,7 +113,7 @@ def _prompt(request: Request, evaluated: bool) -> Prompt:
     later_messages = messages[prompt_end:]
     return Prompt(
         [message.content for message in opening if message.role != "assistant"],
-        request.decoding.given(),
+        request.decoding.specified_fields(),
         turns=[message.content for message in later_messages if message.role != "assistant"],
         answers=[message.content for message in later_messages if message.role == "assistant"],
         examples=[message.content for message in opening if message.role == "assistant"],

@@ -20,7 +20,7 @@ from harness.config.settings import Settings
 from harness.engine.infrastructure import call_layers
 from harness.errors import ConfigError, DataInvalid, HarnessError
 from harness.plugin_loader import kind
-from harness.ports import Backend, class_of
+from harness.ports import Backend, plugin_class
 from harness.records import (
     INTERRUPTIONS,
     REFUSALS,
@@ -28,7 +28,7 @@ from harness.records import (
     Attempt,
     Reply,
     Usage,
-    encodable,
+    replace_surrogates,
 )
 from harness.store.file_states import LineSeals
 from harness.store.files import make_folder
@@ -85,7 +85,7 @@ def _is_machine_specific(model: ModelSection) -> bool:
 
     Such models are the user's own code, and servers whose addresses are local to a network.
     """
-    if kind("backends").is_own_code(model.backend):
+    if kind("backends").is_user_code(model.backend):
         return True
     url = model.options.get("base_url")
     preset = PRESETS.get(str(model.options.get("preset")))
@@ -125,7 +125,13 @@ def _read_replies(folder: RunFolder) -> Iterator[ReplyRow]:
             continue
         model = attempt.request.get("model")
         if content and len(key) == 16 and isinstance(model, str):
-            yield key, content, encodable(backend), encodable(model), attempt.ended_at
+            yield (
+                key,
+                content,
+                replace_surrogates(backend),
+                replace_surrogates(model),
+                attempt.ended_at,
+            )
 
 
 def cached_calls(folder: RunFolder) -> set[str]:
@@ -148,7 +154,7 @@ def _is_cacheable(name: str) -> bool:
         backend = kind("backends").load(name)
     except ConfigError:  # code that is not executed, for example
         return True
-    return class_of(backend, Backend).cacheable  # type: ignore[type-abstract]
+    return plugin_class(backend, Backend).cacheable  # type: ignore[type-abstract]
 
 
 async def save_replies(replies: ReplyCache, folder: RunFolder, call_ids: Collection[str]) -> int:

@@ -14,10 +14,10 @@ from harness.config.run_file import RunFile
 from harness.config.sections import JudgeSection, ModelSection
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
-from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError, nearest
-from harness.plugin_interface import parameters
-from harness.plugin_loader import CODE, FILE, kind
-from harness.ports import Task, decides_by_criteria, overrides
+from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError, suggest_name
+from harness.plugin_interface import option_parameters
+from harness.plugin_loader import CODE_HASH_PREFIX, PYTHON_SUFFIX, kind
+from harness.ports import Task, decides_by_criteria, overrides_method
 from harness.scoring.checks import is_python_file
 from harness.store.run_folder import RunFolder, describe_change
 from harness.store.runs import find_run
@@ -31,7 +31,7 @@ def parse_model_name(text: str) -> dict[str, Any]:
     A backend's name without a model is accepted too, as in ``simulated``, and so are a simulated
     model's accuracy, as in ``simulated/0.8``, and the path of a Python file with a backend.
     """
-    if text.endswith(FILE):
+    if text.endswith(PYTHON_SUFFIX):
         return {"backend": str(Path(text).absolute()), "name": Path(text).stem}
     provider, _, name = text.partition("/")
     backends = kind("backends").names()
@@ -52,7 +52,7 @@ def parse_model_name(text: str) -> dict[str, Any]:
         return {"backend": provider, "name": provider}
     form = "Models are named BACKEND/NAME or PRESET/NAME, such as openai/gpt-4o-mini."
     problem = f"There is no backend or preset named {provider!r}."
-    raise ConfigError(problem, f"{form} {nearest(provider, {*backends, *PRESETS})}")
+    raise ConfigError(problem, f"{form} {suggest_name(provider, {*backends, *PRESETS})}")
 
 
 def check_same_server(
@@ -76,7 +76,7 @@ def check_same_server(
     if not url or any(text.startswith("model.base_url=") for text in overrides):
         return
     backend = kind("backends").load(parse_model_name(model)["backend"])
-    if "base_url" in parameters(backend, given=False):
+    if "base_url" in option_parameters(backend):
         raise ConfigError(
             f"{where} sends its calls to {url}, and the model {model!r} would be called elsewhere.",
             "To keep the address: -o model.name=NAME instead of -m. To use the provider's own: "
@@ -118,7 +118,7 @@ def build_task(
 def code_hashes(run: RunFile) -> dict[str, str]:
     """Return the hashes of a run's plug-ins that are registered or in Python files, by name.
 
-    The names begin with `CODE`. Earlier versions computed other hashes, under names without it.
+    The names begin with `CODE_HASH_PREFIX`. Earlier versions computed other hashes without it.
     """
     plugins = [("tasks", run.task.name), ("backends", run.model.backend)]
     if run.polish:
@@ -130,8 +130,8 @@ def code_hashes(run: RunFile) -> dict[str, str]:
         plugins.append(("judges", judge.name))
     hashes: dict[str, str] = {}
     for kind_name, name in plugins:
-        if digest := kind(kind_name).own_sha256(name):
-            hashes[f"{CODE}{kind_name}/{name}_sha256"] = digest
+        if digest := kind(kind_name).user_code_sha256(name):
+            hashes[f"{CODE_HASH_PREFIX}{kind_name}/{name}_sha256"] = digest
     return hashes
 
 
@@ -164,7 +164,7 @@ def resolve_judge_defaults(section: JudgeSection) -> JudgeSection:
 
 def _resolve_model(section: S) -> S:
     fields = {field: getattr(section, field) for field in type(section).model_fields}
-    names = parameters(kind("backends").load(section.backend), given=False)
+    names = option_parameters(kind("backends").load(section.backend))
     options = _options_with_defaults("backends", section.backend, section.plugin_options(names))
     if section.version is None and isinstance(options.get("version"), str):
         fields["version"] = options["version"]  # the default of the plug-in's option
@@ -172,7 +172,7 @@ def _resolve_model(section: S) -> S:
 
 
 def _options_with_defaults(kind_name: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    return kind(kind_name).options(name, options).model_dump(mode="json")
+    return kind(kind_name).validate_options(name, options).model_dump(mode="json")
 
 
 # Recordings that a run replays. A recording may grow between the sessions of a run. If it has
@@ -304,7 +304,7 @@ def _read_row_fields(folder: RunFolder, settings: Settings) -> dict[str, Mapping
     name = run.task.name
     if is_python_file(name) or name not in kind("tasks").names():  # a run of another tool
         return {}
-    if not overrides(kind("tasks").load(name), Task.row_fields):
+    if not overrides_method(kind("tasks").load(name), Task.row_fields):
         return {}
     # Checks may be Python files, and reading a run must not execute them.
     options = {key: value for key, value in run.task.options.items() if key != "checks"}

@@ -30,13 +30,13 @@ from harness.engine.resolving import (
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.execution import (
     ExecutionRefused,
-    executing,
-    in_run_folder,
-    permission,
+    code_permission,
+    is_in_run_folder,
     report_executions,
+    set_code_permission,
 )
-from harness.plugin_loader import CODE, FILE, kind, register
-from harness.store.lost_lines import warn_of_renamed
+from harness.plugin_loader import CODE_HASH_PREFIX, PYTHON_SUFFIX, kind, register
+from harness.store.lost_lines import warn_of_renamed_folders
 from harness.store.run_folder import (
     EXTENDS_KEY,
     HASH_SUFFIX,
@@ -56,8 +56,8 @@ from harness.store.runs import (
     run_path,
     to_run_name,
 )
-from harness.user_code import checker_of
-from harness.wording import first_few
+from harness.user_code import checker_factory
+from harness.wording import join_first
 
 logger = logging.getLogger("harness")
 
@@ -119,7 +119,7 @@ def read_runs(
 def _read_tree(path: Path, functions: Functions, *, is_shipped: bool) -> dict[str, Any]:
     """Read a run file, with the paths in it relative to its folder unless it is a shipped file."""
     tree = read_mapping(path)
-    if in_run_folder(path):
+    if is_in_run_folder(path):
         report_executions()
         tree = set_rows_path(tree, path.parent.absolute())
     tree = _to_plain(tree, functions, where=str(path))
@@ -155,7 +155,11 @@ def _resolve_plugin_paths(section: Any, resolve: Callable[[str], str]) -> None:
         last_key = str(key).rpartition(".")[2]
         if isinstance(value, dict | list) and last_key != "checks":
             _resolve_plugin_paths(value, resolve)
-        elif isinstance(value, str) and value.endswith(FILE) and last_key in ("backend", "name"):
+        elif (
+            isinstance(value, str)
+            and value.endswith(PYTHON_SUFFIX)
+            and last_key in ("backend", "name")
+        ):
             section[key] = resolve(value)
 
 
@@ -235,7 +239,7 @@ def register_checker(checker: Any, functions: Functions | None = None, version: 
         remedy = f"Give one of them a name of its own: function.__name__ = '{name}_2'."
         raise ConfigError(f"Two functions among the checks are named {name!r}.", remedy)
     if version or not kind("checkers").is_registered(name, checker):
-        register("checkers", name, checker_of(checker, name), version)
+        register("checkers", name, checker_factory(checker, name), version)
     return name
 
 
@@ -303,7 +307,7 @@ def find_recorded_baseline(name: str, settings: Settings, *, strict: bool = Fals
     match = _find_one(name, settings)
     folder = match.folders[0]
     try:
-        with executing("refused"):
+        with set_code_permission("refused"):
             _check_folders(match, settings, strict=strict)
     except ExecutionRefused as error:
         logger.warning(f"Whether {folder.name} is a run of {name} is not checked. {error.message}")
@@ -373,8 +377,8 @@ def _check_file(match: _MatchedRuns, settings: Settings, *, strict: bool = False
     """Raise RunConflict if runs do not agree with their run file's content, if it was named."""
     # A run file that the user names may name code, which commands that only read runs do not need,
     # except to tell whether a run was made with the same code.
-    only_reads = in_run_folder(match.name) or (permission() == "refused" and not strict)
-    with executing("refused" if only_reads else "allowed"):
+    only_reads = is_in_run_folder(match.name) or (code_permission() == "refused" and not strict)
+    with set_code_permission("refused" if only_reads else "allowed"):
         _check_folders(match, settings, strict=strict)
 
 
@@ -402,7 +406,7 @@ def _check_together(match: _MatchedRuns, settings: Settings, *, strict: bool = F
 
     If ``strict``, missing runs and differing versions are errors.
     """
-    warn_of_renamed(match.folders)
+    warn_of_renamed_folders(match.folders)
     _check_missing(match, settings, strict=strict)
     _check_versions(match, strict=strict)
 
@@ -442,7 +446,7 @@ def _input_versions(folder: RunFolder) -> Iterator[tuple[tuple[str, ...], str]]:
     manifest = folder.read_manifest()
     yield from _common_inputs(run, manifest)
     for key, version in manifest.get("fingerprint", {}).items():
-        if key.startswith(CODE):
+        if key.startswith(CODE_HASH_PREFIX):
             yield (key,), version
         elif key in TASK_INPUT_HASHES:
             yield (key, task, str(run.seed)), version
@@ -480,10 +484,10 @@ def _check_missing(match: _MatchedRuns, settings: Settings, *, strict: bool) -> 
     if not missing:
         return
     verb = "has" if len(missing) == 1 else "have"
-    problem = f"{first_few(missing, MAX_LISTED_NAMES)} {verb} not been run"
+    problem = f"{join_first(missing, MAX_LISTED_NAMES)} {verb} not been run"
     remedy = f"run the file with harness run {match.name}"
     if match.file_runs is None:
-        names = first_few(existing, MAX_LISTED_NAMES)
+        names = join_first(existing, MAX_LISTED_NAMES)
         problem += ", or the folder is lost"
         remedy = f"repeat the command that ran {match.name!r}, or name the runs: {names}"
     if strict:

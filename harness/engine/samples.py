@@ -42,7 +42,7 @@ from harness.engine.turns import (
     user_role,
 )
 from harness.errors import CallError, Crashed, FatalCallError
-from harness.ports import Task, overrides
+from harness.ports import Task, overrides_method
 from harness.records import (
     CONSTRAINT_REFUSED,
     CRASH_VERSION,
@@ -57,7 +57,7 @@ from harness.records import (
     Rewriting,
     Usage,
     content_hash,
-    continued,
+    extend_conversation,
     messages_hash,
 )
 
@@ -216,7 +216,9 @@ class SampleRunner:
                 self._record_scored(sample, scoring, is_last=next_turn is None)
         if next_turn is None:
             return False
-        sample.messages = continued(sample.messages, reply.text, next_turn, reply.reasoning_state)
+        sample.messages = extend_conversation(
+            sample.messages, reply.text, next_turn, reply.reasoning_state
+        )
         sample.rewritings = ()
         return True
 
@@ -335,7 +337,7 @@ class SampleRunner:
                 origin = Origin(instance.id, unfinished.sample, attempt.round)
                 turn, more_rewritings = await self._rewrite(turn, "feedback", instance, origin)
                 rewritings = (*rewritings, *more_rewritings)
-            messages = continued(messages, text, turn, attempt.reasoning_state or None)
+            messages = extend_conversation(messages, text, turn, attempt.reasoning_state or None)
         return messages, rewritings
 
     async def _missing_feedback(self, unfinished: UnfinishedSample, attempt: Attempt) -> str | None:
@@ -400,7 +402,7 @@ class SampleRunner:
 
         Only tasks that score such refusals record them.
         """
-        is_scored = overrides(self.plan.task, Task.score_of_refused_constraint)
+        is_scored = overrides_method(self.plan.task, Task.score_of_refused_constraint)
         if not (is_scored and is_constraint_refusal(error, request)):
             return None
         reply = Reply(error.message, CONSTRAINT_REFUSED, Usage(), request.model)
@@ -503,7 +505,7 @@ def _request_record(request: Request, digest: str) -> dict[str, Any]:
     """Return what an attempt records of a request. ``digest`` is the messages' hash."""
     record: dict[str, Any] = {
         "model": request.model,
-        "decoding": request.decoding.given(),
+        "decoding": request.decoding.specified_fields(),
         "seed": request.seed,
         "messages_hash": digest,
     }

@@ -44,7 +44,7 @@ from harness.engine.replies import (
 from harness.errors import ConfigError, DataInvalid, HarnessError, StoreFailed
 from harness.records import (
     Request,
-    account_of,
+    budget_account,
 )
 from harness.store.files import make_folder
 from harness.store.run_folder import FRESH_KEY, RunFolder, Spending
@@ -56,7 +56,7 @@ from harness.store.runs import (
     shard_base_name,
 )
 from harness.store.unrecorded import UnrecordedCalls
-from harness.wording import count_of, one_line
+from harness.wording import format_count, to_one_line
 
 logger = logging.getLogger("harness")
 
@@ -97,9 +97,9 @@ class Session:
     @property
     def account(self) -> str:
         """The account to which the run's payments are booked."""
-        return account_of(self.run_id)
+        return budget_account(self.run_id)
 
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         """Return whether any call that is made at once is in flight or waiting."""
         return any(limiter.in_flight or limiter.load.waiting for limiter in self.limiters)
 
@@ -113,7 +113,7 @@ class Session:
         """Return whether the replies to all requests of a model are in the cache."""
         if self.replies is None or not model.backend.cacheable:
             return False
-        key_functions = [model.key(self.run_id), *self.merged_keys(model)]
+        key_functions = [model.key(self.run_id), *self.merged_key_functions(model)]
         for request in requests:
             for call_key in key_functions:
                 if await _has_reply(self.replies, call_key(request)):
@@ -122,7 +122,7 @@ class Session:
                 return False
         return True
 
-    def merged_keys(self, model: Model) -> list[Callable[..., str]]:
+    def merged_key_functions(self, model: Model) -> list[Callable[..., str]]:
         """Return the key function of a model's calls for each run merged into this one."""
         return [model.key(run_id) for run_id in self.merged_ids]
 
@@ -289,7 +289,7 @@ def preserve_payments(folder: RunFolder, settings: Settings, *, replies: bool = 
             session = Session(run_id, Stop(), Notices())
             with contextlib.suppress(DataInvalid):
                 payments = _RunPayments(session, cache, {session.account: folder})
-                await payments.add(session.account)
+                await payments.count(session.account)
             return await save_replies(cache, folder, call_ids) if call_ids else 0
 
     return asyncio.run(save())
@@ -330,7 +330,7 @@ async def _find_sharers(
         existing: dict[str, RunFolder] = {}
         for run in runs_by_base.get(base, {}).values():
             if run.name != folder.name:
-                existing[account_of(run.run_id())] = run
+                existing[budget_account(run.run_id())] = run
         accounts = same_shard if is_same_shard else other_shards
         accounts |= dict.fromkeys(recorded) | existing
         session_accounts = {session.account} if is_same_shard else set()
@@ -382,12 +382,12 @@ async def _build_budget(
     payer = uuid4().hex
     folders = {**sharers.other_shards, **sharers.same_shard, account: folder}
     payments = _RunPayments(session, replies, folders)
-    run_paid = await payments.add(account)
+    run_paid = await payments.count(account)
     if folder is not None and run_paid.usd > folder.read_spending().usd:
         # What a deleted run of this name has spent is otherwise known to the cache alone.
         await asyncio.to_thread(folder.write_spending, payer, run_paid.usd)
-    same_shard = [await payments.add(sharer) for sharer in sharers.same_shard]
-    other_shards = [await payments.add(sharer) for sharer in sharers.other_shards]
+    same_shard = [await payments.count(sharer) for sharer in sharers.same_shard]
+    other_shards = [await payments.count(sharer) for sharer in sharers.other_shards]
     spent_by_others = fsum(paid.usd for paid in same_shard)
     total = fsum([spent_by_others, *(paid.usd for paid in other_shards)])
     spent_by_others = max(spent_by_others, total - usd * (sharers.n_shards - 1))
@@ -447,12 +447,12 @@ def _warn_of_unknown(session: Session) -> None:
     """Warn of unknown finish reasons, and of unknown marks at the beginning of answers."""
     for where, counts in session.unknown_reasons.items():
         for reason, count in counts.items():
-            short_reason = one_line(reason, 80)
+            short_reason = to_one_line(reason, 80)
             remedy = ""
             if where == "model" and short_reason == reason:
                 remedy = f" To ask again: --retry {reason}."
             session.notices.reporter(f"{where}, finish reason {short_reason!r}")(
-                f"not known, and given for {count_of(count, 'answer')}, which count as "
+                f"not known, and given for {format_count(count, 'answer')}, which count as "
                 f"complete: check whether they are.{remedy}"
             )
     for where, mark_counts in session.unknown_marks.items():
@@ -503,7 +503,7 @@ class _RunPayments:
         self._keys: dict[str, set[bytes]] = {}  # of the payments counted so far, by account
         self._usd: dict[str, float] = {}  # by account, without the shards merged into the run
 
-    async def add(self, account: str) -> _Paid:
+    async def count(self, account: str) -> _Paid:
         """Return what a run, and the shards merged into it, have paid, or 0 if counted before.
 
         The calls of the session's own run that a new cache lacks are saved in it, and still count
@@ -518,8 +518,8 @@ class _RunPayments:
         is_session_run = account == self._session.account
         folder = self._folders.get(account)
         manifest = {} if folder is None else folder.read_manifest()
-        shards = [account_of(run_id) for run_id in manifest.get("merged_ids", ())]
-        paid_by_shards = [await self.add(shard) for shard in shards]
+        shards = [budget_account(run_id) for run_id in manifest.get("merged_ids", ())]
+        paid_by_shards = [await self.count(shard) for shard in shards]
         booked = self._replies.payments_of(account)
         recorded: dict[bytes, float] = {}
         if folder is not None:

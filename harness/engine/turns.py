@@ -22,7 +22,7 @@ from harness.records import (
     Rewriting,
     Score,
     UserRole,
-    continued,
+    extend_conversation,
 )
 
 
@@ -81,7 +81,7 @@ def instance_of_attempt(
     first = earlier_attempts[0] if earlier_attempts else attempt
     messages = convert(first.request["messages"], Messages)
     for earlier in earlier_attempts:
-        messages = continued(messages, earlier.text or "", earlier.feedback or "")
+        messages = extend_conversation(messages, earlier.text or "", earlier.feedback or "")
     return task.at_played_turn(instance, messages, last=attempt.turns == attempt.round)
 
 

@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
+from harness.errors import ConfigError, DataInvalid, DataMissing, suggest_name
 from harness.records import Message
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Template:
         """Raise ConfigError if the template uses a field that is not one of ``fields``."""
         for name in sorted(self.fields - set(fields)):
             problem = f"{self.name}: there is no field {name!r} here."
-            raise ConfigError(problem, nearest(name, fields))
+            raise ConfigError(problem, suggest_name(name, fields))
 
     def check_single_braces(self, fields: Collection[str]) -> None:
         """Raise DataInvalid if no field is used, but ``{NAME}`` names one of ``fields``."""
@@ -157,7 +157,7 @@ class Template:
         for field in sorted(self.fields - row.keys()):
             if repr(field) in str(error):
                 problem = f"{self.name} needs the field {field!r}, which the row does not have."
-                return DataInvalid(problem, nearest(field, map(str, row)))
+                return DataInvalid(problem, suggest_name(field, map(str, row)))
         return DataInvalid(f"{self.name}: {error.message}.")
 
 
@@ -214,7 +214,7 @@ def _check_constructs(tree: Any, name: str) -> None:
             raise ConfigError(problem)
     for node in tree.find_all(nodes.Filter):
         if node.name not in _environment().filters:
-            remedy = nearest(str(node.name), {*FILTERS, *_OWN_FILTERS})
+            remedy = suggest_name(str(node.name), {*FILTERS, *_OWN_FILTERS})
             raise ConfigError(f"{name}, line {node.lineno}: no filter {node.name!r:.40}.", remedy)
     for node in tree.find_all(nodes.For):
         if node.recursive:
@@ -338,7 +338,7 @@ def read_builtin(name: str) -> Template:
         path = root / f"{name}{SUFFIX}"
         if path.is_file():
             return Template(_read_text(path), f"prompts/{name}{SUFFIX}")
-    raise DataMissing(f"There is no prompt {name!r}.", nearest(name, prompt_names()))
+    raise DataMissing(f"There is no prompt {name!r}.", suggest_name(name, prompt_names()))
 
 
 def render_conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, ...]:

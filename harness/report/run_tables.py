@@ -8,7 +8,7 @@ from itertools import islice
 
 from harness.analysis.clustered import ROUNDING
 from harness.analysis.metrics import (
-    MOST_UNJUDGED,
+    UNJUDGED_WARNING_SHARE,
     Group,
     Metrics,
     PositionBias,
@@ -17,11 +17,15 @@ from harness.analysis.metrics import (
     Rounds,
     SampleStatistic,
     Statistic,
-    all_from_cache,
+    all_cached_note,
 )
-from harness.analysis.self_preference import MARK, marked, notes
+from harness.analysis.self_preference import (
+    SELF_PREFERENCE_MARK,
+    has_related_judge,
+    self_preference_warnings,
+)
 from harness.records import OUTCOMES
-from harness.report.costs import calls_by_model, cost_facts, number_of_calls, sum_of_money
+from harness.report.costs import calls_by_model, cost_facts, format_call_count, format_cost
 from harness.report.table import (
     Cell,
     Column,
@@ -29,25 +33,25 @@ from harness.report.table import (
     Row,
     Table,
     TableDocument,
-    facts,
+    facts_table,
     table,
 )
 from harness.report.text import (
-    clusters_text,
-    interval,
-    is_zero,
-    number,
-    p_value,
-    task_shown,
-    with_error,
+    format_clusters,
+    format_interval,
+    format_number,
+    format_p_value,
+    format_task,
+    format_with_error,
+    is_zero_error,
 )
-from harness.wording import count_of
+from harness.wording import format_count
 
-SIGNIFICANT = 0.05
-MOST_GROUPS = 50  # maximum groups of a label to show; metrics.json has all of them
-MOST_SUMMARISED = 20  # maximum groups in the summary that ends a run
+SIGNIFICANCE_LEVEL = 0.05
+MAX_GROUPS = 50  # maximum groups of a label to show; metrics.json has all of them
+MAX_SUMMARY_GROUPS = 20  # maximum groups in the summary that ends a run
 
-WITHOUT_SCORE = (
+UNSCORED_NOTE = (
     "Scores leave out answers that were not scored, such as truncated or unparseable ones. The "
     "pass rate counts those as failed."
 )
@@ -58,7 +62,7 @@ REFERENCE_COLUMNS = (
     Column("run - reference ± s.e.", sign=True),
     Column("95%", sign=True),
 )
-PARTIAL = "rates cover the samples begun so far, and may still change."
+PARTIAL_NOTE = "rates cover the samples begun so far, and may still change."
 
 
 def reference_cells(score: ReferenceScore) -> list[object]:
@@ -68,66 +72,66 @@ def reference_cells(score: ReferenceScore) -> list[object]:
 
 
 def run_summary(metrics: Metrics) -> TableDocument:
-    """Build the short document that ends a run: its result, one table, outcomes and cost.
+    """Build the summary shown at the end of a run: its result, one table, outcomes and cost.
 
-    The table has the turns of conversations, what the benchmark computes itself, the scores, or the
-    groups of the first label with several: the first of these that there is. `run_document` has all
-    tables.
+    The table is the first of these that is not empty: the turns of conversations, the benchmark's
+    own metrics, the scores, the groups of the first label with several groups. `run_document` has
+    all tables.
     """
-    parts: list[Table | Note] = [facts(_result(metrics))]
+    parts: list[Table | Note] = [facts_table(_result_facts(metrics))]
     if metrics.turns:
         parts.append(turn_table(metrics))
     elif metrics.aggregates:
         parts.append(aggregate_table([metrics]))
     elif _has_other_scores(metrics):
-        parts.append(_scores(metrics))
+        parts.append(_score_table(metrics))
     else:
         for label, groups in metrics.groups.items():
-            if 1 < len(groups) <= MOST_SUMMARISED:
+            if 1 < len(groups) <= MAX_SUMMARY_GROUPS:
                 parts.append(group_table(metrics, label, brief=True))
                 break
-    return headed(TableDocument(parts=[*parts, *_cautions(metrics)]), metrics)
+    return add_title(TableDocument(parts=[*parts, *_caution_notes(metrics)]), metrics)
 
 
-def _result(metrics: Metrics) -> Iterator[tuple[object, object]]:
-    """Yield a run's result, what is missing from it, and its outcomes with their cost."""
+def _result_facts(metrics: Metrics) -> Iterator[tuple[object, object]]:
+    """Yield a run's result, the number of missing samples, its outcomes and its cost."""
     rate = metrics.overall
-    measured = metrics.measure in metrics.scores
+    is_measured = metrics.measure in metrics.scores
     if metrics.measure:
-        yield metrics.measure, Cell(_estimate(metrics.primary()), style="bold")
-        yield from _not_measured(metrics)
-    if rate.n or not measured:
-        units = clusters_text(metrics.n_instances, rate.n_clusters)
-        passed = f"{_estimate(rate)}, {count_of(rate.n, 'sample')} in {units}"
-        style = "" if measured else "bold"
-        yield _pass_rate(metrics), Cell(passed, style=style)
+        yield metrics.measure, Cell(_format_estimate(metrics.primary()), style="bold")
+        yield from _unmeasured_facts(metrics)
+    if rate.n or not is_measured:
+        clusters = format_clusters(metrics.n_instances, rate.n_clusters)
+        text = f"{_format_estimate(rate)}, {format_count(rate.n, 'sample')} in {clusters}"
+        style = "" if is_measured else "bold"
+        yield _pass_rate_name(metrics), Cell(text, style=style)
         if rate.missing:
-            yield _not_judged(rate)
+            yield _unjudged_fact(rate)
     rounds = metrics.rounds
     if len(rounds.each) > 1 and 1 in rounds.each:  # lines may be lost
-        yield "first answers", with_error(rounds.each[1], rounds.each_stderr[1], 4)
+        yield "first answers", format_with_error(rounds.each[1], rounds.each_stderr[1], 4)
     if not metrics.complete:
-        yield _incomplete(metrics)
+        yield _incomplete_fact(metrics)
     outcomes = ", ".join(f"{n:,} {outcome}" for outcome, n in metrics.outcomes.items() if n)
-    yield "attempts", (outcomes or "none") + _several(metrics)
+    yield "attempts", (outcomes or "none") + _rounds_suffix(metrics)
     tokens = "tokens unknown"
     if metrics.usage is not None:
         usage = metrics.usage
         tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
-    yield "calls", f"{number_of_calls(metrics)}, {tokens}, cost {sum_of_money(metrics)}"
+    yield "calls", f"{format_call_count(metrics)}, {tokens}, cost {format_cost(metrics)}"
     yield from calls_by_model(metrics)
 
 
-def _estimate(statistic: SampleStatistic) -> str:
-    mean = with_error(statistic.mean, statistic.stderr, 4)
-    return f"{mean} (95% {interval(statistic.ci95, 4)})"
+def _format_estimate(statistic: SampleStatistic) -> str:
+    mean = format_with_error(statistic.mean, statistic.stderr, 4)
+    return f"{mean} (95% {format_interval(statistic.ci95, 4)})"
 
 
 def run_document(metrics: Metrics) -> TableDocument:
     """Build the document with all tables of one run's metrics."""
-    parts: list[Table | Note] = [facts(_headline(metrics))]
+    parts: list[Table | Note] = [facts_table(_headline_facts(metrics))]
     if _has_other_scores(metrics):
-        parts.append(_scores(metrics))
+        parts.append(_score_table(metrics))
     if metrics.references:
         rows = [[name, *reference_cells(score)] for name, score in metrics.references.items()]
         parts.append(table(["reference answers", *REFERENCE_COLUMNS], rows))
@@ -135,7 +139,7 @@ def run_document(metrics: Metrics) -> TableDocument:
         parts.append(aggregate_table([metrics]))
     if metrics.positions is not None:
         parts.append(position_table(metrics.positions))
-    parts += _cautions(metrics)
+    parts += _caution_notes(metrics)
     parts += [group_table(metrics, label) for label in metrics.groups]
     if len(metrics.pass_at_k) > 1:
         parts.append(pass_at_k_table(metrics))
@@ -143,18 +147,22 @@ def run_document(metrics: Metrics) -> TableDocument:
         parts.append(round_table(metrics))
     if metrics.turns:
         parts.append(turn_table(metrics))
-    outcomes = []
+    parts.append(_outcome_table(metrics))
+    parts.append(facts_table(cost_facts(metrics)))
+    if metrics.simulated:
+        for index, part in enumerate(parts):
+            if isinstance(part, Table) and not part.headless:
+                parts[index] = replace(part, marks=("SIMULATED",))
+    return add_title(TableDocument(parts=parts), metrics)
+
+
+def _outcome_table(metrics: Metrics) -> Table:
+    counts = []
     for outcome in OUTCOMES:
         n = metrics.outcomes.get(outcome, 0)
         is_bad = n > 0 and outcome != "ok"
-        outcomes.append(Cell(n, style="yellow" if is_bad else ""))
-    parts.append(table(OUTCOMES, [outcomes], names=0))
-    parts.append(facts(cost_facts(metrics)))
-    if metrics.simulated:
-        for place, part in enumerate(parts):
-            if isinstance(part, Table) and not part.headless:
-                parts[place] = replace(part, marks=("SIMULATED",))
-    return headed(TableDocument(parts=parts), metrics)
+        counts.append(Cell(n, style="yellow" if is_bad else ""))
+    return table(OUTCOMES, [counts], names=0)
 
 
 def _has_other_scores(metrics: Metrics) -> bool:
@@ -164,20 +172,20 @@ def _has_other_scores(metrics: Metrics) -> bool:
     return not values <= {(rate.mean, rate.n)}
 
 
-def _cautions(metrics: Metrics) -> list[Note]:
-    """Return what may mislead a reader of a run's figures."""
-    cautions = [f"{MARK} {note}" for note in notes(metrics)]
+def _caution_notes(metrics: Metrics) -> list[Note]:
+    """Return notes about what may make a run's results misleading."""
+    cautions = [f"{SELF_PREFERENCE_MARK} {note}" for note in self_preference_warnings(metrics)]
     cautions += metrics.cautions
     if metrics.from_cache:
-        cautions.append(all_from_cache())
+        cautions.append(all_cached_note())
     return [Note(caution, "yellow") for caution in cautions]
 
 
 def aggregate_table(runs: Sequence[Metrics]) -> Table:
-    """Build a table of the metrics that runs' tasks compute themselves."""
-    several = len(runs) > 1
-    task = Column("task", text=not several)
-    columns = ["run" if several else None, task, "metric", "value"]
+    """Build a table of the metrics that benchmarks compute from all answers."""
+    has_several_runs = len(runs) > 1
+    part_column = Column("task", text=not has_several_runs)
+    columns = ["run" if has_several_runs else None, part_column, "metric", "value"]
     rows = []
     for run in runs:
         for part, values in run.aggregates.items():
@@ -190,9 +198,9 @@ def position_table(bias: PositionBias) -> Table:
     """Build a table of how often the option at each position is chosen."""
     rows = []
     for rates in bias.positions:
-        chosen = [rates.chosen, rates.chosen.ci95]
-        passed = [rates.passed, rates.passed.ci95]
-        rows.append([rates.option, rates.n_right, *chosen, *passed])
+        chosen_cells = [rates.chosen, rates.chosen.ci95]
+        passed_cells = [rates.passed, rates.passed.ci95]
+        rows.append([rates.option, rates.n_right, *chosen_cells, *passed_cells])
     columns: list[Column | str | None] = [
         Column("option", text=True),
         Column("right"),
@@ -207,13 +215,13 @@ def position_table(bias: PositionBias) -> Table:
 def position_note(bias: PositionBias) -> str:
     """Return a note with the result of the test for a position bias."""
     if bias.p_value is None:
-        wrong = any(rates.passed.mean not in (None, 1) for rates in bias.positions)
-        why = "Wrong choices cancel in each cluster" if wrong else "Every choice is right"
-        return f"{why}, so a position bias would not show."
-    is_clear = bias.p_value < SIGNIFICANT
-    result = "Position bias" if is_clear else "No clear position bias"
+        has_wrong = any(rates.passed.mean not in (None, 1) for rates in bias.positions)
+        reason = "Wrong choices cancel in each cluster" if has_wrong else "Every choice is right"
+        return f"{reason}, so a position bias would not show."
+    is_clear = bias.p_value < SIGNIFICANCE_LEVEL
+    finding = "Position bias" if is_clear else "No clear position bias"
     note = (
-        f"{result} (p {p_value(bias.p_value)}; "
+        f"{finding} (p {format_p_value(bias.p_value)}; "
         "Stuart-Maxwell test of chosen against right options, clustered: chi-squared "
         f"{bias.chi_squared:.1f}, {bias.degrees} d.f.)."
     )
@@ -224,45 +232,45 @@ def position_note(bias: PositionBias) -> str:
     return note
 
 
-def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
-    """Add a run's title and marks (such as SIMULATED) to a document."""
+def add_title(document: TableDocument, metrics: Metrics) -> TableDocument:
+    """Return a document with a run's title and marks, such as SIMULATED."""
     marks = []
     if metrics.simulated:
         marks.append("SIMULATED")
     if not metrics.complete:
         marks.append("INCOMPLETE")
-    names = metrics.run, task_shown(metrics.task), metrics.model
+    names = metrics.run, format_task(metrics.task), metrics.model
     title = "  ".join(name for name in names if name)
     return replace(document, title=title, marks=marks)
 
 
-def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
+def _headline_facts(metrics: Metrics) -> Iterator[tuple[object, object]]:
     rate = metrics.overall
-    measured = metrics.measure in metrics.scores
+    is_measured = metrics.measure in metrics.scores
     if metrics.measure:
         primary = metrics.primary()
         mean = None
-        if measured:
-            mean = with_error(primary.mean, primary.stderr, 4)
+        if is_measured:
+            mean = format_with_error(primary.mean, primary.stderr, 4)
         yield metrics.measure, Cell(mean, style="bold")
-        yield "95% interval", interval(primary.ci95, 4)
-        yield from _not_measured(metrics)
-    if rate.n or not measured:
-        yield from _verdicts(metrics, rate, bold=not measured)
+        yield "95% interval", format_interval(primary.ci95, 4)
+        yield from _unmeasured_facts(metrics)
+    if rate.n or not is_measured:
+        yield from _verdict_facts(metrics, rate, bold=not is_measured)
     rounds = metrics.rounds
-    several = _several(metrics)
-    samples = count_of(metrics.n_samples, "sample")
-    instances = count_of(metrics.n_instances, "instance")
-    yield "attempts", f"{metrics.n_attempts:,}{several}, for {samples} of {instances}"
+    in_rounds = _rounds_suffix(metrics)
+    samples = format_count(metrics.n_samples, "sample")
+    instances = format_count(metrics.n_instances, "instance")
+    yield "attempts", f"{metrics.n_attempts:,}{in_rounds}, for {samples} of {instances}"
     if not metrics.complete:
         if len(rounds.each) > 1 and 1 in rounds.each:  # lines may be lost
-            first = with_error(rounds.each[1], rounds.each_stderr[1], 4)
-            yield "first answers", f"{first}, {rounds.n[1]:,} judged"
-        yield _incomplete(metrics)
+            first_rate = format_with_error(rounds.each[1], rounds.each_stderr[1], 4)
+            yield "first answers", f"{first_rate}, {rounds.n[1]:,} judged"
+        yield _incomplete_fact(metrics)
 
 
-def _several(metrics: Metrics) -> str:
-    """Return in how many turns or rounds the attempts were made, if there are several."""
+def _rounds_suffix(metrics: Metrics) -> str:
+    """Return " in up to N turns" or " in up to N rounds", or "" for a single round."""
     if metrics.turns:
         return f" in up to {max(metrics.turns)} turns"
     if len(metrics.rounds.each) > 1:
@@ -270,8 +278,8 @@ def _several(metrics: Metrics) -> str:
     return ""
 
 
-def _not_measured(metrics: Metrics) -> Iterator[tuple[object, object]]:
-    """Yield how many samples lack the primary metric, if any does."""
+def _unmeasured_facts(metrics: Metrics) -> Iterator[tuple[object, object]]:
+    """Yield the number of samples without the primary metric, if there are any."""
     primary = metrics.primary()
     if metrics.measure in metrics.scores and primary.missing:
         missing = f"{primary.missing:,} of {primary.n + primary.missing:,}"
@@ -280,65 +288,67 @@ def _not_measured(metrics: Metrics) -> Iterator[tuple[object, object]]:
             yield "pass rate", "none: no answer has a verdict"
 
 
-def _incomplete(metrics: Metrics) -> tuple[object, object]:
-    progress = f"{metrics.progress} samples; {PARTIAL}"
+def _incomplete_fact(metrics: Metrics) -> tuple[object, object]:
+    progress = f"{metrics.progress} samples; {PARTIAL_NOTE}"
     return Cell("INCOMPLETE", style="bold yellow"), Cell(progress, style="yellow")
 
 
-def _pass_rate(metrics: Metrics) -> str:
+def _pass_rate_name(metrics: Metrics) -> str:
     return "pass rate" if metrics.complete else "pass rate so far"
 
 
-def _not_judged(rate: Rate) -> tuple[object, object]:
-    not_judged = count_of(rate.missing, "sample")
+def _unjudged_fact(rate: Rate) -> tuple[object, object]:
+    not_judged = format_count(rate.missing, "sample")
     if rate.n and rate.missing:
-        lowest = number(rate.pass_rate_errors_as_failures, 4)
+        lowest = format_number(rate.pass_rate_errors_as_failures, 4)
         not_judged += f", pass rate if all failed {lowest}"
     style = "yellow" if rate.missing else ""
     return "not judged", Cell(not_judged, style=style)
 
 
-def _verdicts(metrics: Metrics, rate: Rate, *, bold: bool) -> Iterator[tuple[object, object]]:
-    passed = with_error(rate.mean, rate.stderr, 4)
+def _verdict_facts(metrics: Metrics, rate: Rate, *, bold: bool) -> Iterator[tuple[object, object]]:
+    mean = format_with_error(rate.mean, rate.stderr, 4)
     n_samples = rate.n + rate.missing
-    if rate.n and rate.missing and rate.missing >= MOST_UNJUDGED * n_samples:
-        passed += f", {rate.n:,} of {n_samples:,} samples judged"
-    style = "bold" if bold else ""
-    yield _pass_rate(metrics), Cell(passed, style=style)
-    yield "95% interval", interval(rate.ci95, 4)
-    of_clusters = rate.cluster_rate
-    if of_clusters is not None and abs(of_clusters - (rate.mean or 0)) > ROUNDING:
-        mean = with_error(of_clusters, rate.cluster_rate_stderr, 4)
-        yield "by prompt", f"{mean}, each cluster (unique prompt) with equal weight"
-    if not is_zero(rate.naive_stderr):
-        yield "naive s.e.", f"± {number(rate.naive_stderr, 4)}, as if all samples were independent"
-    units = clusters_text(metrics.n_instances, rate.n_clusters)
-    yield "judged", f"{count_of(rate.n, 'sample')} in {units}"
-    yield _not_judged(rate)
+    if rate.n and rate.missing and rate.missing >= UNJUDGED_WARNING_SHARE * n_samples:
+        mean += f", {rate.n:,} of {n_samples:,} samples judged"
+    yield _pass_rate_name(metrics), Cell(mean, style="bold" if bold else "")
+    yield "95% interval", format_interval(rate.ci95, 4)
+    cluster_rate = rate.cluster_rate
+    if cluster_rate is not None and abs(cluster_rate - (rate.mean or 0)) > ROUNDING:
+        cluster_mean = format_with_error(cluster_rate, rate.cluster_rate_stderr, 4)
+        yield "by prompt", f"{cluster_mean}, each cluster (unique prompt) with equal weight"
+    if not is_zero_error(rate.naive_stderr):
+        yield (
+            "naive s.e.",
+            f"± {format_number(rate.naive_stderr, 4)}, as if all samples were independent",
+        )
+    clusters = format_clusters(metrics.n_instances, rate.n_clusters)
+    yield "judged", f"{format_count(rate.n, 'sample')} in {clusters}"
+    yield _unjudged_fact(rate)
 
 
-def _scores(metrics: Metrics) -> Table:
+def _score_table(metrics: Metrics) -> Table:
     rows = []
-    n_without = 0
+    n_partial = 0  # scores that some judged samples lack
     for name, mean in metrics.scores.items():
-        mark = f" {MARK}" if marked(metrics, name) else ""
+        mark = f" {SELF_PREFERENCE_MARK}" if has_related_judge(metrics, name) else ""
         rows.append([name + mark, mean.n, mean, mean.ci95])
-        n_without += mean.n < metrics.overall.n
+        n_partial += mean.n < metrics.overall.n
     mean_column = Column("mean ± s.e.", digits=4)
     columns: list[Column | str] = ["score", "n", mean_column, Column("95%", digits=4)]
     notes = []
-    if n_without and not of_groups(metrics):
-        notes.append(WITHOUT_SCORE)
+    if n_partial and not groups_differ_in_scores(metrics):
+        notes.append(UNSCORED_NOTE)
     return table(columns, rows, notes=notes)
 
 
-def of_groups(metrics: Metrics) -> bool:
-    """Return whether scores lack samples only because groups of a label have different scores."""
-    return any(map(_have_own_scores, metrics.groups.values()))
+def groups_differ_in_scores(metrics: Metrics) -> bool:
+    """Return whether samples lack scores only because groups of a label have different scores."""
+    return any(map(_all_scored_alike, metrics.groups.values()))
 
 
-def _have_own_scores(groups: Mapping[str, Group]) -> bool:
-    """Return whether each group has some scores, and these for all of its samples."""
+def _all_scored_alike(groups: Mapping[str, Group]) -> bool:
+    """Return whether each group has scores, and all of its samples have them."""
     for group in groups.values():
         sizes = {score.n for score in group.scores.values()}
         if sizes != {group.n}:
@@ -347,30 +357,36 @@ def _have_own_scores(groups: Mapping[str, Group]) -> bool:
 
 
 def group_table(metrics: Metrics, label: str, *, brief: bool = False) -> Table:
-    """Build a table of a label's groups, with rates by round for pass rates unless ``brief``."""
+    """Build a table of a label's groups.
+
+    Args:
+        metrics: The run's metrics.
+        label: The label.
+        brief: Whether to omit the pass rates by round and the row for all groups.
+    """
     groups = metrics.groups[label]
     rounds: list[int] = []
     if len(metrics.rounds.each) > 1 and not metrics.measure and not brief:
         rounds = list(metrics.rounds.each)
 
-    def cells(name: str, primary: SampleStatistic, by_round: Rounds) -> list[object]:
-        rates = [by_round.each.get(number) for number in rounds]
+    def row_cells(name: str, primary: SampleStatistic, by_round: Rounds) -> list[object]:
+        rates = [by_round.each.get(round_) for round_ in rounds]
         return [name, primary.n, primary, primary.ci95, *rates]
 
     notes = _round_notes(metrics) if rounds else []
-    if len(groups) > MOST_GROUPS:
-        notes.append(f"{len(groups) - MOST_GROUPS:,} more groups are in metrics.json.")
-    figure = "mean" if metrics.measure else "rate"
-    columns: list[Column | str | None] = [label, "n", f"{figure} ± s.e.", Column("95%", hide=1)]
+    if len(groups) > MAX_GROUPS:
+        notes.append(f"{len(groups) - MAX_GROUPS:,} more groups are in metrics.json.")
+    statistic = "mean" if metrics.measure else "rate"
+    columns: list[Column | str | None] = [label, "n", f"{statistic} ± s.e.", Column("95%", hide=1)]
     for round_ in rounds:  # the first and last rounds are hidden last
         is_end = round_ in (rounds[0], rounds[-1])
         columns.append(Column(f"r{round_}", hide=3 if is_end else 2))
     rows = []
-    for name, group in islice(groups.items(), MOST_GROUPS):
-        rows.append(cells(name, metrics.primary(group), group.rounds))
+    for name, group in islice(groups.items(), MAX_GROUPS):
+        rows.append(row_cells(name, metrics.primary(group), group.rounds))
     footer = None
     if not brief:
-        footer = Row(cells("all", metrics.primary(), metrics.rounds))
+        footer = Row(row_cells("all", metrics.primary(), metrics.rounds))
     return table(columns, rows, footer=footer, notes=notes)
 
 
@@ -383,33 +399,33 @@ def _round_notes(metrics: Metrics) -> list[str]:
 def pass_at_k_table(metrics: Metrics) -> Table:
     """Build a table of pass@k and pass^k for several values of k."""
     rows = []
-    for k in _shown_k(max(metrics.pass_at_k)):
+    for k in _displayed_k(max(metrics.pass_at_k)):
         any_passes = Statistic(mean=metrics.pass_at_k[k], stderr=metrics.pass_at_k_stderr[k])
         # Metrics of older runs lack it.
         all_pass = Statistic(
             mean=metrics.pass_hat_k.get(k), stderr=metrics.pass_hat_k_stderr.get(k)
         )
         rows.append([f"{k:,}", metrics.n_of_k(k), any_passes, all_pass])
-    unequal = len({metrics.n_of_k(k) for k in metrics.pass_at_k}) > 1
+    n_differs = len({metrics.n_of_k(k) for k in metrics.pass_at_k}) > 1
     columns: list[Column | str | None] = [
         "k",
-        "n" if unequal else None,
+        "n" if n_differs else None,
         Column("pass@k ± s.e.", rate=True),
         Column("pass^k ± s.e.", rate=True) if metrics.pass_hat_k else None,
     ]
-    notes = ["n: instances with at least k verdicts. Others are excluded."] if unequal else []
+    notes = ["n: instances with at least k verdicts. Others are excluded."] if n_differs else []
     return table(columns, rows, notes=notes)
 
 
-def _shown_k(largest: int) -> Iterator[int]:
-    """Yield 1, 2, 5, 10, 20, 50, … below the largest k, and that."""
+def _displayed_k(k_max: int) -> Iterator[int]:
+    """Yield 1, 2, 5, 10, 20, 50, … below ``k_max``, and ``k_max``."""
     power = 1
-    while power < largest:
+    while power < k_max:
         for k in (power, 2 * power, 5 * power):
-            if k < largest:
+            if k < k_max:
                 yield k
         power *= 10
-    yield largest
+    yield k_max
 
 
 def round_table(metrics: Metrics) -> Table:
@@ -426,13 +442,13 @@ def round_table(metrics: Metrics) -> Table:
     ]
     rows = []
     for round_, rate in rounds.each.items():
-        of_round = Statistic(mean=rate, stderr=rounds.each_stderr[round_])
+        in_round = Statistic(mean=rate, stderr=rounds.each_stderr[round_])
         changes = [rounds.fixed.get(round_, ""), rounds.broken.get(round_, "")]
         any_so_far = Statistic(
             mean=rounds.any_of_first_k[round_], stderr=rounds.any_of_first_k_stderr[round_]
         )
         n_so_far = rounds.any_of_first_k_n[round_]
-        rows.append([str(round_), rounds.n[round_], of_round, *changes, n_so_far, any_so_far])
+        rows.append([str(round_), rounds.n[round_], in_round, *changes, n_so_far, any_so_far])
     return table(columns, rows, notes=_round_notes(metrics))
 
 

@@ -7,37 +7,37 @@ from datetime import UTC, datetime
 from os.path import commonprefix
 from types import MappingProxyType
 
-from harness.analysis.metrics import PASS_RATE, Metrics, all_from_cache
-from harness.analysis.summary import measure
+from harness.analysis.metrics import PASS_RATE, Metrics, all_cached_note
+from harness.analysis.summary import compute_metrics
 from harness.plugin_loader import Kind
-from harness.report.run_tables import PARTIAL
+from harness.report.run_tables import PARTIAL_NOTE
 from harness.report.table import Cell, Column, Table, TableDocument, table
 from harness.report.text import (
-    COMPUTED,
-    interval,
-    is_zero,
-    number,
-    task_shown,
-    time_text,
-    usd,
-    with_error,
+    COMPUTED_NOTE,
+    format_interval,
+    format_number,
+    format_task,
+    format_time,
+    format_usd,
+    format_with_error,
+    is_zero_error,
 )
 from harness.store.run_folder import RunFolder
-from harness.wording import first_few
+from harness.wording import join_first
 
 
-def common_start(names: Iterable[str]) -> str:
-    """Return the common prefix of names, up to its last dot that is not a decimal point, or ""."""
-    every = list(names)
-    if len(every) < 2:
+def common_prefix(names: Iterable[str]) -> str:
+    """Return the common prefix of names, up to a dot that is not a decimal point, or ""."""
+    all_names = list(names)
+    if len(all_names) < 2:
         return ""
-    shared = commonprefix(every)  # noqa: RUF071 (names, not paths)
-    while start := shared[: shared.rfind(".") + 1]:
-        rests = [name.removeprefix(start).strip() for name in every]
-        in_number = start[-2:-1].isdigit() and any(rest[:1].isdigit() for rest in rests)
-        if all(rests) and not in_number:
-            return start
-        shared = start[:-1]
+    shared = commonprefix(all_names)  # noqa: RUF071 (names, not paths)
+    while prefix := shared[: shared.rfind(".") + 1]:
+        suffixes = [name.removeprefix(prefix).strip() for name in all_names]
+        is_decimal = prefix[-2:-1].isdigit() and any(suffix[:1].isdigit() for suffix in suffixes)
+        if all(suffixes) and not is_decimal:
+            return prefix
+        shared = prefix[:-1]
     return ""
 
 
@@ -52,8 +52,11 @@ def runs_table(
 ) -> Table:
     """Build a table with one row per run.
 
-    ``started`` are the times (epoch seconds) at which the runs started. ``damaged`` are the names
-    of runs that cannot be read. ``paid_usd`` is what all runs have paid; None hides the payments.
+    Args:
+        runs: The metrics of each run, by name; None if a run has none.
+        started: The times at which runs started (epoch seconds), by name.
+        damaged: The names of runs that cannot be read.
+        paid_usd: The total that all runs have paid, in US dollars; None hides the payments.
     """
     rows = []
     readable = {}
@@ -62,48 +65,48 @@ def runs_table(
             readable[name] = metrics
             cells = _run_cells(metrics)
         elif name in damaged:
-            cells = _without_figures(Cell("DAMAGED", style="red"))
+            cells = _state_cells(Cell("DAMAGED", style="red"))
         else:
-            cells = _without_figures(Cell("not finished", style="dim"))
-        time = time_text(started[name]) if name in started else ""
+            cells = _state_cells(Cell("not finished", style="dim"))
+        time = format_time(started[name]) if name in started else ""
         rows.append([name, *cells, time])
-    any_of_several = any(map(_any_passed, readable.values()))
+    has_any_of = any(map(_format_any_passed, readable.values()))
     columns: list[Column | str | None] = [
         "run",
         Column("task", text=True, hide=2),
         Column("model", text=True),
         "n",
         "rate ± s.e.",
-        Column("any of", hide=4) if any_of_several else None,
+        Column("any of", hide=4) if has_any_of else None,
         "not judged",
         Column("cost", hide=3),
         None if paid_usd is None else Column("paid", hide=3),
         Column("started", hide=1) if started else None,
     ]
-    notes = _notes(readable)
+    notes = _table_notes(readable)
     if paid_usd is not None:
-        unknown = any(metrics.n_calls_without_cost for metrics in readable.values())
-        more = ", and calls of unknown cost" if unknown else ""
-        total = f"{usd(paid_usd)}{more}"
-        notes.append(f"Paid by all runs: {total} (cost without replies from the cache).")
+        paid = format_usd(paid_usd)
+        if any(metrics.n_calls_without_cost for metrics in readable.values()):
+            paid += ", and calls of unknown cost"
+        notes.append(f"Paid by all runs: {paid} (cost without replies from the cache).")
     return table(columns, rows, notes=notes)
 
 
-def _notes(runs: Mapping[str, Metrics]) -> list[str]:
+def _table_notes(runs: Mapping[str, Metrics]) -> list[str]:
     notes = []
     if not all(metrics.complete for metrics in runs.values()):
-        notes.append(f"INCOMPLETE: {PARTIAL}")
+        notes.append(f"INCOMPLETE: {PARTIAL_NOTE}")
     primary = [metrics.primary() for metrics in runs.values()]
-    if any(is_zero(statistic.stderr) and statistic.ci95 for statistic in primary):
+    if any(is_zero_error(statistic.stderr) and statistic.ci95 for statistic in primary):
         notes.append("In brackets: the 95% interval if all samples have the same verdict.")
     if any(metrics.computed_usd for metrics in runs.values()):
-        notes.append(COMPUTED)
+        notes.append(COMPUTED_NOTE)
     unanswered = [name for name, metrics in runs.items() if metrics.unanswerable]
     if unanswered:
-        notes.append(f"{_UNANSWERABLE} {first_few(unanswered, 3)}.")
+        notes.append(f"{_UNANSWERABLE} {join_first(unanswered, 3)}.")
     cached = [name for name, metrics in runs.items() if metrics.from_cache]
     if cached:
-        notes.append(all_from_cache(first_few(cached, 3)))
+        notes.append(all_cached_note(join_first(cached, 3)))
     return notes
 
 
@@ -113,12 +116,19 @@ def runs_document(
     problems: Mapping[str, str] = MappingProxyType({}),
     paid_usd: float | None = None,
 ) -> TableDocument:
-    """Build a document with the `runs_table`. ``problems`` say why runs cannot be read."""
+    """Build a document with the `runs_table`.
+
+    Args:
+        runs: The metrics of each run, by name; None if a run has none.
+        started: The times at which runs started (epoch seconds), by name.
+        problems: The reasons why runs cannot be read, by name.
+        paid_usd: The total that all runs have paid, in US dollars; None hides the payments.
+    """
     records = []
     for name, metrics in runs.items():
         record: dict[str, object] = {"run": name}
         if metrics is not None:
-            record |= _record(metrics)
+            record |= _metrics_record(metrics)
         if name in started:
             time = datetime.fromtimestamp(started[name], UTC)
             record["started_at"] = time.isoformat(timespec="seconds")
@@ -137,24 +147,24 @@ def suite_document(runs: Sequence[RunFolder], *, brief: bool = False) -> TableDo
 
     Args:
         runs: The folders of the runs.
-        brief: Whether to leave out how the models compare.
+        brief: Whether to omit the comparison of the models.
     """
-    document = _by_plugin("suite", runs, brief)
+    document = _build_with_plugin("suite", runs, brief)
     if document is None:
-        document = runs_document({run.name: measure(run) for run in runs})
+        document = runs_document({run.name: compute_metrics(run) for run in runs})
     return document
 
 
 def variants_document(runs: Sequence[RunFolder]) -> TableDocument | None:
-    """Compare the variants of a run file briefly, or return None if no plug-in does.
+    """Build a short comparison of the variants of a run file, or None without a plug-in for it.
 
     Raises:
         HarnessError: If the runs cannot be compared.
     """
-    return _by_plugin("variants", runs, brief=True)
+    return _build_with_plugin("variants", runs, brief=True)
 
 
-def _by_plugin(name: str, runs: Sequence[RunFolder], brief: bool) -> TableDocument | None:
+def _build_with_plugin(name: str, runs: Sequence[RunFolder], brief: bool) -> TableDocument | None:
     documents = Kind("suite_documents")
     if name not in documents.names():
         return None
@@ -162,7 +172,7 @@ def _by_plugin(name: str, runs: Sequence[RunFolder], brief: bool) -> TableDocume
     return document
 
 
-def _record(metrics: Metrics) -> dict[str, object]:
+def _metrics_record(metrics: Metrics) -> dict[str, object]:
     primary = metrics.primary()
     low, high = primary.ci95 or (None, None)
     return {
@@ -185,38 +195,39 @@ def _record(metrics: Metrics) -> dict[str, object]:
     }
 
 
-def _without_figures(state: Cell) -> list[object]:
+def _state_cells(state: Cell) -> list[object]:
     return ["", "", "", state, "", "", "", ""]
 
 
 def _run_cells(metrics: Metrics) -> list[object]:
     primary = metrics.primary()
-    rate = f"{metrics.measure or ''} {with_error(primary.mean, primary.stderr)}".strip()
-    if is_zero(primary.stderr) and primary.ci95:
-        rate += f" ({interval(primary.ci95)})"
+    rate = f"{metrics.measure or ''} {format_with_error(primary.mean, primary.stderr)}".strip()
+    if is_zero_error(primary.stderr) and primary.ci95:
+        rate += f" ({format_interval(primary.ci95)})"
     model = Cell(metrics.model or "")
-    if metrics.simulated:  # if there is no room for both, the mark matters more than the model
+    if metrics.simulated:  # at the start, because narrow columns may be cut off
         model = Cell(f"SIMULATED {metrics.model or ''}".strip(), style="bold yellow")
     n: object = primary.n
     if not metrics.complete:
         n = Cell(metrics.progress, style="yellow")
-    cost = usd(metrics.cost_usd, computed=metrics.computed_usd)
+    cost = format_usd(metrics.cost_usd, computed=metrics.computed_usd)
     return [
-        task_shown(metrics.task),
+        format_task(metrics.task),
         model,
         n,
         rate,
-        _any_passed(metrics),
+        _format_any_passed(metrics),
         primary.missing,
         cost,
-        usd(metrics.paid_usd) if metrics.n_calls_without_cost == 0 else "unknown",
+        format_usd(metrics.paid_usd) if metrics.n_calls_without_cost == 0 else "unknown",
     ]
 
 
-def _any_passed(metrics: Metrics) -> str:
-    several = {"samples": metrics.pass_at_k, "rounds": metrics.rounds.any_of_first_k}
-    for unit, series in several.items():
-        last = max(series, default=1)
-        if last > 1:
-            return f"{number(series[last])} of {last:,} {unit}"
+def _format_any_passed(metrics: Metrics) -> str:
+    """Format the rate of any of several samples or rounds passing, or return ""."""
+    rates_by_unit = {"samples": metrics.pass_at_k, "rounds": metrics.rounds.any_of_first_k}
+    for unit, rates in rates_by_unit.items():
+        k = max(rates, default=1)
+        if k > 1:
+            return f"{format_number(rates[k])} of {k:,} {unit}"
     return ""

@@ -20,12 +20,18 @@ import msgspec
 from msgspec import Struct
 
 from harness.analysis.metrics import Statistic
-from harness.report.text import UNKNOWN, interval, number, printable, with_error
+from harness.report.text import (
+    UNKNOWN,
+    escape_unprintable,
+    format_interval,
+    format_number,
+    format_with_error,
+)
 
 _UNSIGNED = r"\d[\d,]*(?:\.\d+)?"
 _NUMBER = rf"[+-]?{_UNSIGNED}"
 _INTERVAL = rf"{_NUMBER} to {_NUMBER}|{_UNSIGNED}-{_UNSIGNED}"
-_FIGURES = re.compile(rf"{_NUMBER}|{_INTERVAL}|{_NUMBER} \((?:{_INTERVAL})\)")
+_NUMBER_OR_INTERVAL = re.compile(rf"{_NUMBER}|{_INTERVAL}|{_NUMBER} \((?:{_INTERVAL})\)")
 _LATEX = str.maketrans({
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -53,34 +59,34 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column, and how its values are formatted."""
+    """A column with the format of its values."""
 
     heading: str
     digits: int = 3
-    sign: bool = False
-    form: Callable[[Any], str] | None = None  # a custom format for values other than text
+    sign: bool = False  # whether numbers above 0 have a plus sign
+    formatter: Callable[[Any], str] | None = None  # a custom format for values other than text
     text: bool = False  # left-aligned, and may be folded
-    hide: int = 0  # order in which narrow terminals hide columns; 0 for never
+    hide: int = 0  # the order in which narrow terminals hide columns; 0 for never
     over: str = ""  # a heading shared with neighbouring columns
-    rate: bool = False  # fractions, or differences of fractions; per cent or points on the page
+    rate: bool = False  # whether values are fractions or their differences, shown in per cent
 
-    def show(self, value: object) -> str:
+    def format(self, value: object) -> str:
         """Format a cell's value as text. An unknown value is ``n/a``."""
         if isinstance(value, Cell):
-            return self.show(value.value) if value.text is None else value.text
+            return self.format(value.value) if value.text is None else value.text
         if isinstance(value, str):
             return value
-        if self.form is not None:
-            return self.form(value)
+        if self.formatter is not None:
+            return self.formatter(value)
         if isinstance(value, int):
             return f"{value:,}"
         if isinstance(value, Statistic):
-            return with_error(value.mean, value.stderr, self.digits, self.sign)
+            return format_with_error(value.mean, value.stderr, self.digits, self.sign)
         if isinstance(value, tuple):
-            return interval(value, self.digits, self.sign)
+            return format_interval(value, self.digits, self.sign)
         if not isinstance(value, float):
             return UNKNOWN
-        return number(value, self.digits, self.sign)
+        return format_number(value, self.digits, self.sign)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +122,7 @@ class Table:
         """Return the texts of a row's cells, formatted by their columns."""
         texts = []
         for column, cell in zip(self.columns, row.cells, strict=True):
-            texts.append(column.show(cell))
+            texts.append(column.format(cell))
         return texts
 
 
@@ -135,41 +141,44 @@ class TableDocument:
     parts: Sequence[Table | Note]
     title: str = ""
     marks: Sequence[str] = ()  # warnings that apply to the whole document
-    records: Sequence[Mapping[str, object]] | None = None  # rows of the CSV file; None without one
-    data: object = None  # written as JSON; None if the document is only printed
+    records: Sequence[Mapping[str, object]] | None = None  # rows of the CSV; None if there is none
+    data: object = None  # the content of the JSON; None if there is none
 
 
 def table(
     columns: Iterable[Column | str | None], rows: Iterable[Row | Sequence[object]], **options: Any
 ) -> Table:
-    """Build a `Table` from rows. ``options`` are the table's other fields.
+    """Build a `Table`.
 
-    A string in ``columns`` is a heading; None omits a column and its cells.
+    Args:
+        columns: The columns. A string is a heading; None omits a column and its cells.
+        rows: The rows, or their cells.
+        options: The table's other fields.
     """
     names = options.get("names", 1)
-    by_place: dict[int, Column] = {}
-    for place, column in enumerate(columns):
+    column_by_index: dict[int, Column] = {}
+    for index, column in enumerate(columns):
         if isinstance(column, str):
-            column = Column(column, text=place < names)
+            column = Column(column, text=index < names)
         if column is not None:
-            by_place[place] = column
+            column_by_index[index] = column
     table_rows = []
     for row in rows:
         if not isinstance(row, Row):
             row = Row(row)
-        cells = [row.cells[place] for place in by_place]
+        cells = [row.cells[index] for index in column_by_index]
         table_rows.append(Row(cells, row.marks))
-    return Table(columns=list(by_place.values()), rows=table_rows, **options)
+    return Table(columns=list(column_by_index.values()), rows=table_rows, **options)
 
 
-def facts(pairs: Iterable[tuple[object, object]]) -> Table:
+def facts_table(pairs: Iterable[tuple[object, object]]) -> Table:
     """Build a table of (name, value) pairs, without headings."""
     return table(["", Column("", text=True)], pairs, headless=True)
 
 
-def flat(figures: Struct) -> dict[str, object]:
-    """Convert a record of figures for CSV: ``ci95`` becomes ``ci95_low`` and ``ci95_high``."""
-    fields: dict[str, Any] = msgspec.to_builtins(figures)
+def flatten_statistic(statistic: Struct) -> dict[str, object]:
+    """Convert a statistic to a record of CSV: ``ci95`` becomes ``ci95_low`` and ``ci95_high``."""
+    fields: dict[str, Any] = msgspec.to_builtins(statistic)
     low, high = fields.pop("ci95", None) or (None, None)
     return {**fields, "ci95_low": low, "ci95_high": high}
 
@@ -179,7 +188,7 @@ def as_markdown(document: TableDocument) -> str:
     blocks = []
     if document.title:
         marks = f" ({'; '.join(document.marks)})" if document.marks else ""
-        blocks.append(f"**{escaped_markdown(document.title + marks)}**")
+        blocks.append(f"**{escape_markdown(document.title + marks)}**")
     for notes, parts in groupby(document.parts, lambda part: isinstance(part, Note)):
         separator = "\n" if notes else "\n\n"
         blocks.append(separator.join(map(_markdown_part, parts)))
@@ -191,10 +200,10 @@ def as_latex(document: TableDocument) -> str:
     lines: list[str] = []
     for part in document.parts:
         if isinstance(part, Table):
-            lines += _tabular(part)
-            lines += (f"% {printable(note)}" for note in part.notes)
+            lines += _latex_lines(part)
+            lines += (f"% {escape_unprintable(note)}" for note in part.notes)
         else:
-            lines.append(f"% {printable(part.text)}")
+            lines.append(f"% {escape_unprintable(part.text)}")
     return "\n".join(lines) + "\n"
 
 
@@ -209,15 +218,15 @@ def as_csv(document: TableDocument) -> str:
     keys: dict[str, None] = {}
     for record in document.records:
         keys |= dict.fromkeys(record)
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(map(printable, keys))
+    output = io.StringIO()
+    writer = csv.writer(output, lineterminator="\n")
+    writer.writerow(map(escape_unprintable, keys))
     for record in document.records:
         row = []
         for value in map(record.get, keys):
-            row.append(printable(value, "\n\t") if isinstance(value, str) else value)
+            row.append(escape_unprintable(value, "\n\t") if isinstance(value, str) else value)
         writer.writerow(row)
-    return file.getvalue()
+    return output.getvalue()
 
 
 def as_json(document: TableDocument) -> str:
@@ -234,68 +243,69 @@ FORMATS: Mapping[str, Callable[[TableDocument], str]] = {
 }
 
 
-def escaped_markdown(text: str) -> str:
-    """Return text on one line, escaped for Markdown and terminals."""
-    return printable(text).translate(_MARKDOWN)
+def escape_markdown(text: str) -> str:
+    """Escape text for Markdown and terminals, on one line."""
+    return escape_unprintable(text).translate(_MARKDOWN)
 
 
-def escaped_latex(text: str) -> str:
-    """Return text on one line, escaped for LaTeX and terminals."""
-    return printable(text).translate(_LATEX)
+def escape_latex(text: str) -> str:
+    """Escape text for LaTeX and terminals, on one line."""
+    return escape_unprintable(text).translate(_LATEX)
 
 
 def _markdown_part(part: Table | Note) -> str:
     if isinstance(part, Note):
-        return escaped_markdown(part.text)
+        return escape_markdown(part.text)
     headings = [f"{column.over} {column.heading}".strip() for column in part.columns]
     lines = [_markdown_row(headings), f"|{'---|' * len(headings)}"]
-    lines += [_markdown_row(_named(part, row)) for row in part.all_rows]
-    lines += map(escaped_markdown, part.notes)
+    lines += [_markdown_row(_row_texts(part, row)) for row in part.all_rows]
+    lines += map(escape_markdown, part.notes)
     if part.title:
-        lines = [f"**{escaped_markdown(part.title)}**", "", *lines]
+        lines = [f"**{escape_markdown(part.title)}**", "", *lines]
     return "\n".join(lines)
 
 
 def _markdown_row(texts: Sequence[str]) -> str:
-    return f"| {' | '.join(map(escaped_markdown, texts))} |"
+    return f"| {' | '.join(map(escape_markdown, texts))} |"
 
 
-def _named(table: Table, row: Row) -> list[str]:
+def _row_texts(table: Table, row: Row) -> list[str]:
+    """Return the texts of a row's cells, with its marks after the first."""
     texts = table.texts(row)
     if row.marks:
         texts[0] += f" ({'; '.join(row.marks)})"
     return texts
 
 
-def _tabular(table: Table) -> Iterator[str]:
+def _latex_lines(table: Table) -> Iterator[str]:
     if table.title:
-        yield f"% {printable(table.title)}"
+        yield f"% {escape_unprintable(table.title)}"
     alignment = "".join("l" if column.text else "r" for column in table.columns)
     yield rf"\begin{{tabular}}{{{alignment}}}"
     yield r"\toprule"
-    yield from _spans(table.columns)
-    before = None
+    yield from _latex_headings(table.columns)
+    previous_name = None
     for row in table.rows:
-        texts = _named(table, row)
-        if before is None or (table.sectioned and texts[0] != before):
+        texts = _row_texts(table, row)
+        if previous_name is None or (table.sectioned and texts[0] != previous_name):
             yield r"\midrule"
-        before = texts[0]
+        previous_name = texts[0]
         yield _latex_row(texts, table.columns)
     if table.footer is not None:
         yield r"\midrule"
-        yield _latex_row(_named(table, table.footer), table.columns)
+        yield _latex_row(_row_texts(table, table.footer), table.columns)
     yield r"\bottomrule"
     yield r"\end{tabular}"
 
 
-def _spans(columns: Sequence[Column]) -> Iterator[str]:
+def _latex_headings(columns: Sequence[Column]) -> Iterator[str]:
     spans = []
     rules = []
     start = 1
     for over, group in groupby(columns, lambda column: column.over):
         n = len(list(group))
         if over:
-            spans.append(rf"\multicolumn{{{n}}}{{c}}{{{escaped_latex(over)}}}")
+            spans.append(rf"\multicolumn{{{n}}}{{c}}{{{escape_latex(over)}}}")
             rules.append(rf"\cmidrule(lr){{{start}-{start + n - 1}}}")
         else:
             spans += [""] * n
@@ -310,12 +320,12 @@ def _latex_row(texts: Sequence[str], columns: Sequence[Column]) -> str:
     cells = []
     for text, column in zip_longest(texts, columns):
         is_text = column is None or column.text
-        cells.append(escaped_latex(text) if is_text else _latex_cell(text))
+        cells.append(escape_latex(text) if is_text else _latex_cell(text))
     return " & ".join(cells) + r" \\"
 
 
 def _latex_cell(text: str) -> str:
-    if not _FIGURES.fullmatch(text):
-        return escaped_latex(text)
+    if not _NUMBER_OR_INTERVAL.fullmatch(text):
+        return escape_latex(text)
     signed = re.sub(r"(?<!\d)-(?=\d)", "$-$", text)
     return re.sub(r"(?<=\d)-(?=\d)", "--", signed)

@@ -19,52 +19,54 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from harness.report.table import Cell, Column, Note, Table, TableDocument
-from harness.report.text import folded, one_line, printable
+from harness.report.text import escape_unprintable, join_in_line, wrap_name
 
-_MARK = "bold yellow"
-_HEADING = 12  # headings up to this many characters are not folded in a table that is too wide
-_HEADING_BELOW = 8  # the same for headings below a shared one
-_LEAST_TEXT = 12  # minimum width of a text column, unless all its texts are shorter
-_LEAST_NAME = 18  # minimum width of names, unless all are shorter
-_USUAL_NAME = 40  # names get this width before text columns get more than their minimum
+_MARK_STYLE = "bold yellow"
+_MAX_UNFOLDED_HEADING = (
+    12  # headings up to this many characters are not folded in a table that is too wide
+)
+_MAX_UNFOLDED_SUBHEADING = 8  # the same for headings below a shared one
+_MIN_TEXT_WIDTH = 12  # of text columns, unless all texts are shorter
+_MIN_NAME_WIDTH = 18  # of names, unless all are shorter
+_PREFERRED_NAME_WIDTH = 40  # names get this width before text columns exceed their minimum
 _GAP = 2
 _INDENT = "  "
 
 
-def terminal(document: TableDocument | Table) -> RenderableType:
+def render_for_terminal(document: TableDocument | Table) -> RenderableType:
     """Render a document or a table for the terminal."""
     if isinstance(document, Table):
-        return _Drawn(document, "")
+        return _TableView(document, "")
     hint = "--format markdown" if document.data is not None else ""
-    marks = [Text(printable(mark), _MARK) for mark in document.marks]
+    marks = [Text(escape_unprintable(mark), _MARK_STYLE) for mark in document.marks]
     parts: list[RenderableType] = []
     if document.title and not any(" " in mark for mark in document.marks):
-        title = Text(printable(document.title), "bold")
-        parts.append(one_line(Text("  ").join([*marks, title])))  # such as SIMULATED
+        title = Text(escape_unprintable(document.title), "bold")
+        parts.append(join_in_line(Text("  ").join([*marks, title])))  # such as SIMULATED
     else:
         parts += marks
         if document.title:
-            parts.append(_titled(document.title))
-    before: Table | Note | None = None
+            parts.append(_title_line(document.title))
+    previous_part: Table | Note | None = None
     for part in document.parts:
-        if parts and not (isinstance(part, Note) and isinstance(before, Note)):
+        if parts and not (isinstance(part, Note) and isinstance(previous_part, Note)):
             parts.append("")
-        before = part
+        previous_part = part
         if isinstance(part, Note):
-            parts.append(Text(printable(part.text), part.style))
+            parts.append(Text(escape_unprintable(part.text), part.style))
         else:
-            parts.append(_Drawn(part, hint))
+            parts.append(_TableView(part, hint))
     return Group(*parts)
 
 
-def _titled(title: str) -> Text:
-    return one_line(Text(printable(title), "bold"))
+def _title_line(title: str) -> Text:
+    return join_in_line(Text(escape_unprintable(title), "bold"))
 
 
 class _Line(NamedTuple):
     text: str
     style: str = ""
-    indent: str = ""
+    indent: str = ""  # before the text and before its folded lines
 
 
 Lines = Sequence[_Line]  # of a cell
@@ -81,47 +83,47 @@ class _Column:
     name: str = ""
     over: str = ""
     hide: int = 0
-    least: int = 0  # minimum width
-    limit: int = 0  # maximum width of folded texts
+    min_width: int = 0
+    max_width: int = 0  # of folded texts
     width: int = 0
 
-    def fold(self, room: int) -> None:
-        """Fold texts that are longer than ``room``, and set the width."""
+    def fold(self, max_width: int) -> None:
+        """Fold the texts of a text column to at most ``max_width`` cells, and set the width."""
         if self.text:
-            room = max(1, min(room, self.limit))
+            max_width = max(1, min(max_width, self.max_width))
             heading: list[str] = []
             for line in self.heading:
-                heading += _parts(line, room)
+                heading += _wrap_text(line, max_width)
             self.heading = heading
-            self.cells = [_folded_lines(lines, room) for lines in self.cells]
+            self.cells = [_wrap_lines(lines, max_width) for lines in self.cells]
         heading_width = max(map(cell_len, (*self.heading, self.footer)))
-        self.width = max(heading_width, _widest(self.cells))
+        self.width = max(heading_width, _max_line_width(self.cells))
 
-    def placed(self, text: str) -> str:
-        """Return a line of the heading or footer, filled up to the width."""
+    def pad(self, text: str) -> str:
+        """Pad a line of the heading or footer to the column's width."""
         blank = " " * (self.width - cell_len(text))
         return text + blank if self.text else blank + text
 
 
-def _parts(text: str, room: int) -> Sequence[str]:
-    if cell_len(text) <= room:
+def _wrap_text(text: str, max_width: int) -> Sequence[str]:
+    if cell_len(text) <= max_width:
         return [text]
     parts: list[str] = []
-    for line in folded(text, room).plain.split("\n"):
-        parts += chop_cells(line, room) or [""]
+    for line in wrap_name(text, max_width).plain.split("\n"):
+        parts += chop_cells(line, max_width) or [""]
     return parts
 
 
-def _folded_lines(lines: Lines, room: int) -> Lines:
+def _wrap_lines(lines: Lines, max_width: int) -> Lines:
     folded_lines = []
     for text, style, indent in lines:
-        for part in _parts(text, max(1, room - len(indent))):
+        for part in _wrap_text(text, max(1, max_width - len(indent))):
             folded_lines.append(_Line(indent + part, style))
     return folded_lines
 
 
-def _widest(cells: Iterable[Lines]) -> int:
-    """Return the width of the widest line of some cells."""
+def _max_line_width(cells: Iterable[Lines]) -> int:
+    """Return the width of the widest line of all cells."""
     width = 0
     for lines in cells:
         for line in lines:
@@ -129,74 +131,79 @@ def _widest(cells: Iterable[Lines]) -> int:
     return width
 
 
-class _Drawn:
+class _TableView:
+    """A table that rich can print, fitted to the console's width.
+
+    ``hint`` is the option that shows all columns, for a note on hidden ones, or "".
+    """
+
     def __init__(self, table: Table, hint: str) -> None:
         self._table = table
         self._hint = hint
-        self._rows = list(_names(table))
-        width = _widest(lines for _, lines in self._rows)
+        self._rows = list(_row_names(table))
+        width = _max_line_width(lines for _, lines in self._rows)
         if table.names:
             width = max(width, cell_len(_names_heading(table)))
-        self._least_name = min(_LEAST_NAME, width)
-        self._usual_name = min(_USUAL_NAME, width)
+        self._min_name_width = min(_MIN_NAME_WIDTH, width)
+        self._preferred_name_width = min(_PREFERRED_NAME_WIDTH, width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = self._table
         for mark in table.marks:
-            yield one_line(Text(printable(mark), _MARK))
+            yield join_in_line(Text(escape_unprintable(mark), _MARK_STYLE))
         if table.title:
-            yield _titled(table.title)
+            yield _title_line(table.title)
         if table.headless:
-            yield self._facts()
+            yield self._render_facts()
         else:
-            yield from self._blocks(options.max_width, console)
+            yield from self._render_blocks(options.max_width, console)
         for note in table.notes:
-            yield Text(printable(note), style="dim")
+            yield Text(escape_unprintable(note), style="dim")
 
-    def _blocks(self, width: int, console: Console) -> RenderResult:
-        columns = self._columns(fold=False)
-        if not self._fit(columns, width, self._usual_name):
-            columns = self._columns(fold=True)
+    def _render_blocks(self, width: int, console: Console) -> RenderResult:
+        columns = self._layout_columns(fold=False)
+        if not self._fits(columns, width, self._preferred_name_width):
+            columns = self._layout_columns(fold=True)
         hidden: list[_Column] = []
         visible = columns
         for column in sorted(columns, key=lambda column: column.hide):
-            if column.hide and not self._fit(visible, width):
+            if column.hide and not self._fits(visible, width):
                 hidden.append(column)
-                visible = [c for c in visible if c is not column]
-        for number, block in enumerate(self._packed(visible, width)):
-            if number:
+                visible = [other for other in visible if other is not column]
+        for index, block in enumerate(self._pack(visible, width)):
+            if index:
                 yield ""
-            yield from self._block(block, width, console)
+            yield from self._render_block(block, width, console)
         if hidden:
             names = ", ".join(column.name for column in columns if column in hidden)
             hint = f" ({self._hint})" if self._hint else ""
             note = f"Hidden: the terminal is too narrow for {names}{hint}."
             yield Text(note, style="dim")
 
-    def _facts(self) -> RichTable:
+    def _render_facts(self) -> RichTable:
         facts = RichTable.grid(padding=(0, 2, 0, 0))
         facts.add_column(style="dim", no_wrap=True)
         facts.add_column()
         for row in self._table.rows:
             texts = []
             for cell, text in zip(row.cells, self._table.texts(row), strict=True):
-                texts.append(Text(printable(text), _style(cell)))
+                texts.append(Text(escape_unprintable(text), _style(cell)))
             facts.add_row(*texts)
         return facts
 
-    def _columns(self, *, fold: bool) -> list[_Column]:
-        places = range(self._table.names, len(self._table.columns))
-        return [self._column(place, fold=fold) for place in places]
+    def _layout_columns(self, *, fold: bool) -> list[_Column]:
+        indices = range(self._table.names, len(self._table.columns))
+        return [self._layout_column(index, fold=fold) for index in indices]
 
-    def _column(self, place: int, *, fold: bool) -> _Column:
+    def _layout_column(self, index: int, *, fold: bool) -> _Column:
         table = self._table
-        column = table.columns[place]
-        texts = [printable(column.show(row.cells[place])) for row in table.all_rows]
-        room = _heading_room(column, texts, fold=fold)
-        heading = _heading_lines(column, room)
+        column = table.columns[index]
+        texts = [escape_unprintable(column.format(row.cells[index])) for row in table.all_rows]
+        heading_width = _heading_width(column, texts, fold=fold)
+        heading = _heading_lines(column, heading_width)
         if not column.text:
-            texts = aligned(texts)
-        full = max(map(cell_len, [*heading, *texts]))
+            texts = align_errors(texts)
+        full_width = max(map(cell_len, [*heading, *texts]))
         cells: list[Lines] = []
         for row, _ in self._rows:
             if row is None:
@@ -204,131 +211,135 @@ class _Drawn:
                 continue
             text = texts[row]
             if not column.text:
-                text = text.rjust(full)
-            cells.append([_Line(text, _style(table.rows[row].cells[place]))])
-        narrowest = full
+                text = text.rjust(full_width)
+            cells.append([_Line(text, _style(table.rows[row].cells[index]))])
+        min_width = full_width
         if column.text:
-            narrowest = min(full, _LEAST_TEXT if fold else max(_LEAST_TEXT, room))
+            min_text_width = _MIN_TEXT_WIDTH if fold else max(_MIN_TEXT_WIDTH, heading_width)
+            min_width = min(full_width, min_text_width)
         return _Column(
             heading,
             cells,
             footer=texts[-1] if table.footer else "",
             text=column.text,
-            name=printable(f"{column.over} {column.heading}".strip()),
+            name=escape_unprintable(f"{column.over} {column.heading}".strip()),
             over=column.over,
             hide=column.hide,
-            least=narrowest,
+            min_width=min_width,
         )
 
-    def _packed(self, columns: Sequence[_Column], width: int) -> Iterator[list[_Column]]:
-        """Yield the columns of each block, with those below a shared heading in the same one."""
+    def _pack(self, columns: Sequence[_Column], width: int) -> Iterator[list[_Column]]:
+        """Yield the columns of each block. Those of a shared heading stay together if possible."""
         block: list[_Column] = []
         for over, members in groupby(columns, lambda column: column.over):
-            parts = [[column] for column in members]
-            group = [column for [column] in parts]
-            if over and self._fit(group, width):
-                parts = [group]
+            group = list(members)
+            parts = [group] if over and self._fits(group, width) else [[column] for column in group]
             for part in parts:
-                if block and not self._fit([*block, *part], width):
+                if block and not self._fits([*block, *part], width):
                     yield block
                     block = []
                 block = [*block, *part]
         if block:
             yield block
 
-    def _fit(self, columns: Sequence[_Column], width: int, name: int | None = None) -> bool:
-        widths = [column.least for column in columns]
+    def _fits(self, columns: Sequence[_Column], width: int, name_width: int | None = None) -> bool:
+        """Return whether columns fit next to names of the given width (None: their minimum)."""
+        widths = [column.min_width for column in columns]
         if self._table.names:
-            widths.append(self._least_name if name is None else name)
+            widths.append(self._min_name_width if name_width is None else name_width)
         return sum(widths) + _GAP * (len(widths) - 1) <= width
 
-    def _block(self, block: Sequence[_Column], width: int, console: Console) -> Iterator[Segment]:
+    def _render_block(
+        self, block: Sequence[_Column], width: int, console: Console
+    ) -> Iterator[Segment]:
         table = self._table
         footer = table.footer
-        spare = max(0, width - sum(column.least + _GAP for column in block) - self._usual_name)
+        spare_width = max(
+            0, width - sum(column.min_width + _GAP for column in block) - self._preferred_name_width
+        )
         columns = list(block)
         for column in block:
-            column.limit = column.least + spare
+            column.max_width = column.min_width + spare_width
         if table.names:
             names = [lines for _, lines in self._rows]
-            last = printable(table.texts(footer)[0]) if footer else ""
-            heading = [printable(_names_heading(table))]
-            columns.insert(0, _Column(heading, names, last, limit=width))
+            footer_name = escape_unprintable(table.texts(footer)[0]) if footer else ""
+            heading = [escape_unprintable(_names_heading(table))]
+            columns.insert(0, _Column(heading, names, footer_name, max_width=width))
         _fit_columns(columns, width)
-        height = max(len(drawn.heading) for drawn in columns)
-        rule = "─" * (sum(drawn.width for drawn in columns) + _GAP * (len(columns) - 1))
+        height = max(len(column.heading) for column in columns)
+        rule = "─" * (sum(column.width for column in columns) + _GAP * (len(columns) - 1))
         bold = console.get_style("bold")
-        for number in range(height, 0, -1):
+        for line in range(height):
             texts = []
-            for drawn in columns:
-                begins = len(drawn.heading) >= number
-                texts.append(drawn.heading[-number] if begins else "")
+            for column in columns:
+                first_line = height - len(column.heading)  # headings are aligned at the bottom
+                texts.append(column.heading[line - first_line] if line >= first_line else "")
             yield from _line_segments(columns, texts, bold)
         yield from (Segment(rule), Segment.line())
         yield from _row_segments(columns, console)
         if footer:
             yield from (Segment(rule), Segment.line())
-            yield from _line_segments(columns, [drawn.footer for drawn in columns], bold)
+            yield from _line_segments(columns, [column.footer for column in columns], bold)
 
 
 def _line_segments(
     columns: Sequence[_Column], texts: Sequence[str], style: Style
 ) -> Iterator[Segment]:
     """Yield a line of the heading or footer."""
-    placed = [column.placed(text) for column, text in zip(columns, texts, strict=True)]
-    yield Segment((" " * _GAP).join(placed), style)
+    padded_texts = [column.pad(text) for column, text in zip(columns, texts, strict=True)]
+    yield Segment((" " * _GAP).join(padded_texts), style)
     yield Segment.line()
 
 
-def _heading_room(column: Column, texts: Sequence[str], *, fold: bool) -> int:
-    """Return the width at which a column's heading is folded."""
+def _heading_width(column: Column, texts: Sequence[str], *, fold: bool) -> int:
+    """Return the maximum width of a column's heading, above which it is folded."""
     if not fold:
-        return max(cell_len(column.over), cell_len(printable(column.heading)))
-    room = _HEADING_BELOW if column.over else _HEADING
-    if column.text:  # texts may be narrowed
-        return room
-    return max([room, *map(cell_len, texts)])
+        return max(cell_len(column.over), cell_len(escape_unprintable(column.heading)))
+    max_width = _MAX_UNFOLDED_SUBHEADING if column.over else _MAX_UNFOLDED_HEADING
+    if column.text:  # texts may be folded as well
+        return max_width
+    return max([max_width, *map(cell_len, texts)])
 
 
-def _heading_lines(column: Column, room: int) -> list[str]:
+def _heading_lines(column: Column, max_width: int) -> list[str]:
     headings = [column.heading]
-    if cell_len(column.heading) > room:
+    if cell_len(column.heading) > max_width:
         headings = column.heading.replace(" ± s.e.", "\n± s.e.").split("\n")
     lines: list[str] = []
     for heading in (column.over, *headings):
         if heading:
-            lines += folded(heading, room).plain.split("\n")
+            lines += wrap_name(heading, max_width).plain.split("\n")
     return lines or [""]
 
 
 def _fit_columns(columns: Sequence[_Column], width: int) -> None:
-    """Fold the texts of columns so that they fit the width, if possible."""
-    room = width - _GAP * (len(columns) - 1)
+    """Fold the texts of columns to fit a total width, if possible, and set the columns' widths."""
+    total_width = width - _GAP * (len(columns) - 1)
     for column in columns:
-        column.fold(room)
-    narrowed = [column for column in columns if column.text]
+        column.fold(total_width)
+    text_columns = [column for column in columns if column.text]
     widths = {id(column): column.width for column in columns}
-    while narrowed and sum(widths.values()) > room:
-        widest = max(narrowed, key=lambda column: widths[id(column)])
+    while text_columns and sum(widths.values()) > total_width:
+        widest = max(text_columns, key=lambda column: widths[id(column)])
         if widths[id(widest)] <= 1:
             break
         widths[id(widest)] -= 1
-    for column in narrowed:
+    for column in text_columns:
         if widths[id(column)] < column.width:
             column.fold(widths[id(column)])
 
 
 def _row_segments(columns: Sequence[_Column], console: Console) -> Iterator[Segment]:
-    """Yield the lines of all rows. Texts without a style are joined, which saves most time."""
+    """Yield the lines of all rows. Texts without a style are joined in one segment, for speed."""
     end = Segment.line()
     gap = " " * _GAP
     styles: dict[str, Style] = {}
     blank = _Line("")
     for cells in zip(*(column.cells for column in columns), strict=True):
-        for number in range(max(map(len, cells))):
+        for line_index in range(max(map(len, cells))):
             plain = ""
             for column, lines in zip(columns, cells, strict=True):
-                line = lines[number] if number < len(lines) else blank
+                line = lines[line_index] if line_index < len(lines) else blank
                 text = line.indent + line.text
                 if column is not columns[0]:
                     plain += gap
@@ -349,28 +360,29 @@ def _names_heading(table: Table) -> str:
     return table.columns[table.names - 1 if table.sectioned else 0].heading
 
 
-def _names(table: Table) -> Iterator[tuple[int | None, list[_Line]]]:
-    """Yield the index of each row (None: the head of a section) and the lines that name it."""
-    before = None
-    for number, row in enumerate(table.rows):
-        texts = [printable(text) for text in table.texts(row)[: table.names]]
-        inner = texts.pop() if table.sectioned else ""
+def _row_names(table: Table) -> Iterator[tuple[int | None, list[_Line]]]:
+    """Yield the index of each row, or None for the head of a section, and the lines of its name."""
+    previous_lines = None
+    for index, row in enumerate(table.rows):
+        texts = [escape_unprintable(text) for text in table.texts(row)[: table.names]]
+        inner_name = texts.pop() if table.sectioned else ""
         lines = _name_lines(table, texts)
-        lines += [_Line(printable(mark), "yellow") for mark in row.marks]
+        lines += [_Line(escape_unprintable(mark), "yellow") for mark in row.marks]
         if not table.sectioned:
-            yield number, lines
+            yield index, lines
             continue
-        if lines != before:
+        if lines != previous_lines:
             yield None, lines
-        before = lines
-        yield number, [_Line(inner, indent=_INDENT)]
+        previous_lines = lines
+        yield index, [_Line(inner_name, indent=_INDENT)]
 
 
 def _name_lines(table: Table, texts: Sequence[str]) -> list[_Line]:
-    """Return the lines for a row's names: its first name, and the others as settings."""
+    """Return the lines of a row's names: the first name, and the others as ``HEADING=NAME``."""
+    style = "bold" if table.names > 1 else ""
     if not texts:
-        return [_Line("", "bold" if table.names > 1 else "")]
-    lines = [_Line(texts[0], "bold" if table.names > 1 else "")]
+        return [_Line("", style)]
+    lines = [_Line(texts[0], style)]
     headings = [column.heading for column in table.columns]
     pairs = zip(headings[1:], texts[1:], strict=False)
     settings = ", ".join(f"{heading}={text}" for heading, text in pairs)
@@ -383,19 +395,19 @@ def _style(cell: object) -> str:
     return cell.style if isinstance(cell, Cell) else ""
 
 
-def aligned(cells: Sequence[str]) -> list[str]:
-    """Return a column's texts, padded so that values and standard errors are aligned.
+def align_errors(cells: Sequence[str]) -> list[str]:
+    """Pad the texts of a column so that values and standard errors are aligned.
 
-    >>> aligned(["100.0", "65.0 ± 6.1"])
+    >>> align_errors(["100.0", "65.0 ± 6.1"])
     ['100.0      ', ' 65.0 ± 6.1']
     """
-    parted = [cell.partition(" ± ") for cell in cells]
-    before = max((len(value) for value, *_ in parted), default=0)
-    after = max((len(error) for *_, error in parted), default=0)
-    if not after:
+    parts = [cell.partition(" ± ") for cell in cells]
+    value_width = max((len(value) for value, *_ in parts), default=0)
+    error_width = max((len(error) for *_, error in parts), default=0)
+    if not error_width:
         return list(cells)
     texts = []
-    for value, plus_minus, error in parted:
-        padding = " " * (before - len(value))
-        texts.append(padding + value + (plus_minus or "   ") + error.rjust(after))
+    for value, plus_minus, error in parts:
+        sign = plus_minus or "   "
+        texts.append(value.rjust(value_width) + sign + error.rjust(error_width))
     return texts

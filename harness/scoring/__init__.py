@@ -3,7 +3,7 @@
 import unicodedata
 from collections.abc import Sequence
 
-from harness.wording import first_few, truncated
+from harness.wording import join_first, truncate
 
 _INVISIBLE = ("Zs", "Zl", "Zp", "Cc", "Cf")  # categories of Unicode
 _FILLERS = "\u034f\u115f\u1160\u2800\u3164\uffa0"  # invisible characters of other categories
@@ -18,4 +18,4 @@ def is_blank(text: str) -> bool:
 
 def quoted_list(texts: Sequence[str]) -> str:
     """Return the first eight texts, quoted and truncated, and the number of further texts."""
-    return first_few([repr(truncated(text, 60)) for text in texts], 8)
+    return join_first([repr(truncate(text, 60)) for text in texts], 8)

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.errors import ConfigError, DataInvalid, nearest, raised_as
+from harness.errors import ConfigError, DataInvalid, reraise_as, suggest_name
 from harness.plugin_loader import Kind
 from harness.ports import Checker
 from harness.records import Instance, Score
@@ -25,7 +25,7 @@ from harness.scoring.text import (
     is_whole_word,
 )
 from harness.scoring.validators import STRICT, BlockExtraction, Draft, schemas, score_document
-from harness.wording import truncated
+from harness.wording import truncate
 
 _COMPOUND_WORD = re.compile(
     r"(?<!\d[.,])(?<![\d.,\[{])\d{1,3}(?:(?:,\d{3})++(?:\.\d++)?|(?:\.\d{3})++,\d++"
@@ -191,7 +191,7 @@ class ExactMatchChecker(Checker):
         passed = self._canonical(text) in self._targets
         if isinstance(text, ExtractedValue):
             passed = passed or any(map(text.equals, self._texts))
-        reason = f"{truncated(text.strip(), 60)!r} is not the expected answer"
+        reason = f"{truncate(text.strip(), 60)!r} is not the expected answer"
         return Score(passed, passed, "" if passed else reason)
 
     def _canonical(self, text: str) -> str:
@@ -242,7 +242,7 @@ class JsonSchemaChecker(Checker):
         self.extraction = BlockExtraction(extraction)
         _check_option("format", format, ["json", *Kind("document_formats").names()])
         _check_option("mode", mode, [STRICT, *Kind("schema_validators").names()])
-        with raised_as(ConfigError, "The checker 'json_schema': "):
+        with reraise_as(ConfigError, "The checker 'json_schema': "):
             loaded = _load_schema(schema) if isinstance(schema, str) else schema
             validators.validator(loaded, mode=mode, draft=draft)
         self.constrains = format == "json" and self.extraction.name == "whole"
@@ -272,7 +272,7 @@ class JsonSchemaChecker(Checker):
 def _check_option(option: str, value: str, names: Sequence[str]) -> None:
     if value not in names:
         problem = f"Option {option!r} of the checker 'json_schema': there is no {value!r:.60}."
-        raise ConfigError(problem, nearest(value, names))
+        raise ConfigError(problem, suggest_name(value, names))
 
 
 def _load_schema(name: str) -> Any:
@@ -325,7 +325,7 @@ class RegexMatchChecker(Checker):
             return Score(None, None, error.message)
         passed = matches is not self._negate
         requirement = "must not match" if self._negate else "must match"
-        pattern = truncated(self._pattern.pattern.replace("\n", "\\n"), 120)
+        pattern = truncate(self._pattern.pattern.replace("\n", "\\n"), 120)
         return Score(passed, passed, "" if passed else f"{requirement} '{pattern}'")
 
     def _matches(self, text: str) -> bool:

@@ -20,14 +20,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.errors import ConfigError, DataInvalid, nearest, raised_as
-from harness.plugin_interface import parameters
-from harness.plugin_loader import FILE, kind
+from harness.errors import ConfigError, DataInvalid, reraise_as, suggest_name
+from harness.plugin_interface import option_parameters
+from harness.plugin_loader import PYTHON_SUFFIX, kind
 from harness.ports import Checker
 from harness.records import Instance, Score
 from harness.scoring import is_blank
 from harness.scoring.checkers import JsonSchemaChecker
-from harness.user_code import checked
+from harness.user_code import run_check
 
 JUDGE_KEY = "judge"  # replaces the checker's name in a check that a judge of the run decides
 ROW_OPTIONS = ("target", "targets")
@@ -69,7 +69,7 @@ def read_checks(raw: object, where: str, judges: Collection[str] = ()) -> list[C
         raise ConfigError(f"{where} must be a list.", "Write '- exact_match', one per line.")
     checks: list[Check] = []
     for number, entry in enumerate(raw, start=1):
-        with raised_as(ConfigError, f"{where}.{number}"):
+        with reraise_as(ConfigError, f"{where}.{number}"):
             names = [check.name for check in checks]
             checks.append(_parse_entry(entry, names, judges))
     return checks
@@ -90,7 +90,7 @@ def row_checks(
     """
     raw = row.get("checks")
     if isinstance(raw, list):
-        with raised_as(DataInvalid):
+        with reraise_as(DataInvalid):
             checks: Sequence[Check] = read_checks(raw, "'checks'")
         for check in checks:
             if is_python_file(check.checker):
@@ -147,14 +147,14 @@ def _schema_file(checker: object, options: Mapping[str, Any]) -> str | None:
 
 def is_python_file(checker: object) -> bool:
     """Return whether a checker is the path of a Python file."""
-    return isinstance(checker, str) and checker.endswith(FILE)
+    return isinstance(checker, str) and checker.endswith(PYTHON_SUFFIX)
 
 
 def require_field(row: Mapping[str, Any], name: str, check: str) -> Any:
     """Return the value of a row's field for a check, or raise DataInvalid if it is missing."""
     if name not in row:
         problem = f"the check {check!r} needs the field {name!r:.60}, which the row does not have."
-        remedy = nearest(name, map(str, row))
+        remedy = suggest_name(name, map(str, row))
         if name == "target":
             remedy += f" For another field: {{{check}: {{target: {{field: NAME}}}}}}."
         raise DataInvalid(problem, remedy)
@@ -266,7 +266,7 @@ def _unknown_checker_error(checker: str, judges: Collection[str]) -> ConfigError
     is_close = bool(get_close_matches(checker, names, n=1))
     if not is_close:
         names = [name for name in names if ":" not in name]
-    remedy = nearest(checker, {*names, "as", "of", JUDGE_KEY})
+    remedy = suggest_name(checker, {*names, "as", "of", JUDGE_KEY})
     if not is_close:
         remedy += " 'harness checkers' lists all."
     return ConfigError(f": there is no checker {checker!r:.60}.", remedy)
@@ -282,7 +282,7 @@ def _parse_judge_entry(entry: Mapping[Any, Any], taken_names: Sequence[str]) -> 
     options = {key: entry[key] for key in entry if key != JUDGE_KEY}
     for key in options:
         if key != "criteria":
-            remedy = nearest(str(key), [JUDGE_KEY, "criteria"])
+            remedy = suggest_name(str(key), [JUDGE_KEY, "criteria"])
             raise ConfigError(f": a check by a judge has no key {key!r:.60}.", remedy)
     return Check(judge, JUDGE_KEY, "text", options)
 
@@ -293,7 +293,7 @@ def _apply_changes(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[
     for name, change in changes.items():
         if name not in by_name:
             problem = f"'checks' changes {name!r:.60}, but there is no such check."
-            raise DataInvalid(problem, nearest(str(name), by_name))
+            raise DataInvalid(problem, suggest_name(str(name), by_name))
         if change is None:
             del by_name[name]
         elif isinstance(change, Mapping):
@@ -328,13 +328,13 @@ class Rules:
                 self._validate(check)
 
     def _validate(self, check: Check) -> None:
-        with raised_as(ConfigError, f"task.checks, {check.name}: "):
+        with reraise_as(ConfigError, f"task.checks, {check.name}: "):
             _check_no_templates(check)
         try:
             rule = _resolve_check(check, {})
         except DataInvalid:  # its options come from the row
             return
-        with raised_as(ConfigError, f"task.checks, {check.name}: "):
+        with reraise_as(ConfigError, f"task.checks, {check.name}: "):
             checker = self.checker(rule)
             if isinstance(checker, JsonSchemaChecker) and checker.misspelt:
                 remedy = "Correct it, or begin the name of a keyword of your own with 'x-'."
@@ -355,7 +355,7 @@ class Rules:
                 problem = f"the check {rule.name!r} would read a file that the row names."
                 remedy = "Write the schema itself into the row, or the path into the run file."
                 raise DataInvalid(problem, remedy)
-            with raised_as(DataInvalid, f"{check.name}: "):
+            with reraise_as(DataInvalid, f"{check.name}: "):
                 self.checker(rule)
             rules.append(rule)
         return tuple(rules)
@@ -377,7 +377,7 @@ class Rules:
             Unparseable: If the checker cannot read the text.
         """
         check = partial(self.checker(rule).check, text, instance)
-        return checked(check, rule.checker, text, instance)
+        return run_check(check, rule.checker, text, instance)
 
 
 def _resolve_check(check: Check, row: Mapping[str, Any]) -> Check:
@@ -443,7 +443,7 @@ class _CheckerOptions(NamedTuple):
 
 @lru_cache
 def _checker_options(checker: str) -> _CheckerOptions:
-    options = parameters(kind("checkers").load(checker), given=False)
+    options = option_parameters(kind("checkers").load(checker))
     main = next((name for name in (*ROW_OPTIONS, *options) if name in options), "")
     required = [
         name for name in ROW_OPTIONS if name in options and options[name].default is Parameter.empty

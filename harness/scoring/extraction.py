@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
 from harness.declarations import declared_members
-from harness.errors import ConfigError, Unparseable, nearest
+from harness.errors import ConfigError, Unparseable, suggest_name
 from harness.plugin_loader import Kind
 from harness.scoring.conclusions import (
     MAX_LABELS,
@@ -31,7 +31,7 @@ from harness.scoring.conclusions import (
 )
 from harness.scoring.later_answers import is_taken_back, states_another
 from harness.scoring.patterns import MatchPosition, Pattern, PatternTooSlow, literals_around_group
-from harness.wording import truncated
+from harness.wording import truncate
 
 # A label at the end of a text, such as "Sentiment:" and "the score is".
 _LABEL = re.compile(r"[^\W\d_]{2}\W*(?:[:=]|\s(?:is|was|are)\b)[^\w\n]*\Z|\banswer\W*\Z", re.I)
@@ -320,7 +320,7 @@ def build_extraction(raw: Mapping[str, Any], where: str) -> Extraction:
         problem = "does not say how to extract"
         if selected:
             problem = f"has both {' and '.join(selected[:2])}"
-        raise ConfigError(f"{where} {problem}.", nearest(str(next(iter(raw), "")), keys))
+        raise ConfigError(f"{where} {problem}.", suggest_name(str(next(iter(raw), "")), keys))
     [name] = selected
     kind = REGEX
     if name != "regex":
@@ -328,7 +328,9 @@ def build_extraction(raw: Mapping[str, Any], where: str) -> Extraction:
     for key in raw:
         if key not in (name, *kind.options):
             valid_keys = (*keys, *kind.options)
-            raise ConfigError(f"{where}: {name} has no {key!r:.60}.", nearest(str(key), valid_keys))
+            raise ConfigError(
+                f"{where}: {name} has no {key!r:.60}.", suggest_name(str(key), valid_keys)
+            )
     return kind.build(raw, where)
 
 
@@ -368,7 +370,7 @@ def prompt_mismatches(
     if isinstance(parser, RegexExtraction):
         for line in lines:
             if not can_read(parser, line) and not _has_placeholder(line, parser.expects):
-                shown = truncated(line, 40)
+                shown = truncate(line, 40)
                 warnings[f"The prompt says {shown!r} where its parser would read no answer."] = None
     return list(warnings)
 

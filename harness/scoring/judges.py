@@ -18,8 +18,8 @@ from typing import Any, ClassVar, NamedTuple
 
 from typing_extensions import override
 
-from harness.errors import ConfigError, Unparseable, nearest, raised_as
-from harness.ports import LOGPROBS, Judge, Task, overrides
+from harness.errors import ConfigError, Unparseable, reraise_as, suggest_name
+from harness.ports import LOGPROBS, Judge, Task, overrides_method
 from harness.prompts import Template, is_prompt_path, prompt_names, read_builtin, read_file
 from harness.records import (
     Criterion,
@@ -92,10 +92,10 @@ class JudgePrompt:
             self._prompt = read_file(Path(prompt), f"prompt ({prompt})")
         else:
             problem = f"there is no judge prompt named {prompt!r}. A file path needs a slash."
-            raise ConfigError(f"prompt: {problem}", nearest(prompt, builtin))
+            raise ConfigError(f"prompt: {problem}", suggest_name(prompt, builtin))
         self.sha256 = self._prompt.sha256
         self._instruction: Callable[[Instance[Any]], str] | None = None
-        if overrides(task, Task.instruction):
+        if overrides_method(task, Task.instruction):
             self._instruction = task.instruction
         elif show_prompt:
             self._instruction = lambda instance: task.messages(instance, ())[-1].content
@@ -106,7 +106,7 @@ class JudgePrompt:
             raise ConfigError(f"{problem} the answer.", "Add it.")
         if self._instruction is None:
             available.remove("asked")
-        with raised_as(ConfigError):  # before the run starts, not at the first answer
+        with reraise_as(ConfigError):  # before the run starts, not at the first answer
             self._prompt.render(dict.fromkeys(available, ""))
 
     def render(
@@ -479,7 +479,7 @@ class YesNo(PromptJudge):
         task: Task[Any],
         features: Collection[str] | None = None,
     ) -> None:
-        if not overrides(task, Task.criteria):
+        if not overrides_method(task, Task.criteria):
             raise ConfigError(
                 "The task does not say what an answer has to satisfy.",
                 "Remove it, or give the task instruction and criteria (harness docs plugins).",

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.errors import Unparseable
-from harness.records import Decoding, Message, Request, encodable
+from harness.records import Decoding, Message, Request, replace_surrogates
 
 
 class AnswerLikelihood(Struct, frozen=True, array_like=True):
@@ -30,7 +30,7 @@ def read_likelihoods(text: str, n: int) -> list[AnswerLikelihood]:
         Unparseable: If the text is not a list of ``n`` log-likelihoods.
     """
     try:
-        likelihoods = _decode(encodable(text))
+        likelihoods = _decode(replace_surrogates(text))
     except msgspec.DecodeError as error:
         raise Unparseable(f"These are not log-likelihoods ({error}).") from None
     if len(likelihoods) != n:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from harness.errors import ConfigError, HarnessError
-from harness.wording import truncated
+from harness.wording import truncate
 
 TIMEOUT_S = 1.0  # time limit of one search, in seconds of CPU time
 MAX_TIMEOUTS = 10  # after this many, a pattern ends the run
@@ -67,7 +67,7 @@ class Pattern:
             )
         if count_pattern_parts(pattern) > MAX_PATTERN_PARTS:
             raise ConfigError(
-                f"{where}: {truncated(pattern, 60)!r} takes too much memory.",
+                f"{where}: {truncate(pattern, 60)!r} takes too much memory.",
                 f"With repetitions written out, it may have at most {MAX_PATTERN_PARTS:,} parts.",
             )
         try:
@@ -76,7 +76,7 @@ class Pattern:
                 self._compiled: Any = regex.compile(pattern, flags)
         except (regex.error, RecursionError, OverflowError, MemoryError, ValueError) as error:
             raise ConfigError(
-                f"{where}: {truncated(pattern, 60)!r} is not a regular expression "
+                f"{where}: {truncate(pattern, 60)!r} is not a regular expression "
                 f"({str(error) or type(error).__name__}).",
                 "In YAML put it in single quotes, where backslashes stay as they are.",
             ) from None
@@ -122,7 +122,7 @@ class Pattern:
         except TimeoutError:
             self._timeouts += 1
         problem = (
-            f"{self._where}: the pattern {truncated(self.pattern, 60)!r} takes more than "
+            f"{self._where}: the pattern {truncate(self.pattern, 60)!r} takes more than "
             f"{self._timeout_s:g} s"
         )
         if self._timeouts >= MAX_TIMEOUTS:

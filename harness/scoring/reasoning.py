@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, suggest_name
 
 KEEP = "keep"
 ALL_MARKS = "known"  # stands for all marks of `KNOWN_MARKS`
@@ -144,7 +144,7 @@ def parse_marks(stated: Sequence[str | tuple[str, str]]) -> Iterator[ReasoningMa
             yield from (replace(mark, always=True) for mark in KNOWN_MARKS if mark.name == entry)
         else:
             problem = f"model.reasoning: there is no mark {entry!r:.60}."
-            remedy = f"{nearest(entry, names)} Or write the marks: [[OPENING, CLOSING]]."
+            remedy = f"{suggest_name(entry, names)} Or write the marks: [[OPENING, CLOSING]]."
             raise ConfigError(problem, remedy.lstrip())
 
 

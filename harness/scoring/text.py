@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from harness.errors import ExtraMissing, Unparseable, import_extra, install_command
 from harness.ports import Checker
-from harness.records import WARNING, Score
+from harness.records import WARNING_KEY, Score
 
 NO_DICTIONARY = (
     "Words in Chinese, Japanese, Thai, Lao, Khmer and Burmese are only found with ICU's "
@@ -49,7 +49,7 @@ class Uncountable(Unparseable):
 
     def score(self) -> Score:
         """Return a score without a value, about which the run warns."""
-        return Score(None, None, str(self), {WARNING: str(self)})
+        return Score(None, None, str(self), {WARNING_KEY: str(self)})
 
 
 def normalize_text(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
@@ -329,9 +329,8 @@ def english_rules_details(text: str, remedy: str) -> dict[str, str]:
     """
     if not has_other_scripts(text):
         return {}
-    return {
-        WARNING: f"the official check divides text into words and sentences as in English{remedy}"
-    }
+    warning = f"the official check divides text into words and sentences as in English{remedy}"
+    return {WARNING_KEY: warning}
 
 
 _CLOSERS = "\"'”’»›)\\]}」』）】》〉］｝"  # noqa: RUF001

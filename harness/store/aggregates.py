@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.ports import Aggregates, GivenAnswer, Task, overrides
+from harness.ports import Aggregates, GivenAnswer, Task, overrides_method
 from harness.store.files import read_file, write_atomically
 from harness.store.json_lines import DECODE_ERRORS
 
@@ -42,7 +42,7 @@ def write_aggregates(attempts: Path, task: Task[object]) -> None:
     The answers of round 1 count, or in conversations the answers to all turns. Nothing is written
     if the task has no such metrics.
     """
-    if not overrides(task, Task.aggregate_answers):
+    if not overrides_method(task, Task.aggregate_answers):
         return
     from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
 

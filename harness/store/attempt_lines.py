@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import DataInvalid
-from harness.records import LARGEST, Message, Usage, continued, messages_hash
+from harness.records import MAX_MAGNITUDE, Message, Usage, extend_conversation, messages_hash
 from harness.store.columns import (
     AttemptTable,
     Bools,
@@ -37,7 +37,7 @@ from harness.store.json_lines import (
     decode_lines_at,
 )
 from harness.store.judgement_index import judgement_key
-from harness.workers import Workers, cores
+from harness.workers import Workers, available_cores
 
 MIN_PARALLEL_BYTES = 1 << 26  # of new lines (a second's work): from here on, all cores read
 CHUNK_BYTES = 1 << 23  # that a process reads at a time
@@ -52,7 +52,7 @@ class _JudgedLine(TableLine, gc=False):
 class _CallLine(_JudgedLine, kw_only=True, gc=False):
     ended_at: float
     latency_s: float | None = None
-    cost_usd: Annotated[float, msgspec.Meta(ge=0, le=LARGEST)] | None = None
+    cost_usd: Annotated[float, msgspec.Meta(ge=0, le=MAX_MAGNITUDE)] | None = None
     usage: Usage | None = None
     cached: bool = False
 
@@ -154,8 +154,10 @@ class AttemptLines:
         Stops before the first chunk that has a damaged line or too many score names.
         """
         read_chunk = partial(_read_chunk, self.path, self._kind)
-        with Workers(cores()) as workers:
-            for chunk in workers.in_order(read_chunk, _chunk_offsets(self.path, self.size, end)):
+        with Workers(available_cores()) as workers:
+            for chunk in workers.map_in_order(
+                read_chunk, _chunk_offsets(self.path, self.size, end)
+            ):
                 if chunk is None:
                     return
                 try:
@@ -173,7 +175,7 @@ class AttemptLines:
         return self._counted
 
 
-def read_counted(path: Path, kind: Literal["", "judged"]) -> CountedAttempts:
+def read_counted_attempts(path: Path, kind: Literal["", "judged"]) -> CountedAttempts:
     """Return the attempts that count in a file. ``kind`` is as in `AttemptLines`."""
     lines = AttemptLines(path, kind)
     lines.read_more()
@@ -286,7 +288,7 @@ def _rows_after_lost_answers(
             if line.feedback is not None and messages:
                 answer = line.text or ""
                 state = line.reasoning_state or None
-                messages = continued(messages, answer, line.feedback, state)
+                messages = extend_conversation(messages, answer, line.feedback, state)
                 expected_hash = messages_hash(messages)
     return dropped
 

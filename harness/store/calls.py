@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from harness.config.prices import Price
 from harness.records import (
-    LARGEST,
-    WITHOUT_REPLY,
-    CallFigures,
+    MAX_MAGNITUDE,
+    OUTCOMES_WITHOUT_REPLY,
+    CallTotals,
     PlayedTurn,
     Rewriting,
     Usage,
@@ -37,13 +37,13 @@ _UNKNOWN = -1  # a token count
 _UNKNOWN_COUNTS = (_UNKNOWN,) * len(_TOKENS)
 
 
-class RunCalls(CallFigures, frozen=True, kw_only=True):
+class RunCalls(CallTotals, frozen=True, kw_only=True):
     """The number, tokens and cost of all calls of a run, and those of its models and judges."""
 
     # Calls of the run's model and of the paraphrasing model; None if no other model was called.
-    model: CallFigures | None = None
-    user: CallFigures | None = None  # calls of the model that plays the user, if there is one
-    judges: Mapping[str, CallFigures] = {}  # a shared call counts for each
+    model: CallTotals | None = None
+    user: CallTotals | None = None  # calls of the model that plays the user, if there is one
+    judges: Mapping[str, CallTotals] = {}  # a shared call counts for each
 
 
 NO_CALLS = RunCalls(cost_usd=0.0)  # for a run without calls, or whose calls were not read
@@ -69,7 +69,7 @@ class CallCounter:
         counts = _UNKNOWN_COUNTS if call.usage is None else msgspec.structs.astuple(call.usage)
         self._rows.append(hash(call_id), not call.cached, cost, computed, *counts)
 
-    def totals(self, n_crashed: int = 0) -> CallFigures:
+    def totals(self, n_crashed: int = 0) -> CallTotals:
         """Return the totals over all distinct calls.
 
         ``n_crashed`` is the number of additional calls that crashed.
@@ -97,7 +97,7 @@ class CallCounter:
         is_paid = maximum("paid") != 0
         # Exact (fsum), because calls come in no particular order.
         known_cost_usd = fsum(cost_usd[has_cost])
-        return CallFigures(
+        return CallTotals(
             n_calls=len(starts),
             n_cached_calls=len(starts) - int(is_paid.sum()),
             n_crashed_calls=n_crashed,
@@ -129,7 +129,11 @@ class _AttemptCalls(LineKey, gc=False):
     @property
     def is_crash(self) -> bool:
         """Whether the line records a crashed call of an application, which has no id."""
-        return self.outcome in WITHOUT_REPLY and self.call_id is None and self.latency_s is not None
+        return (
+            self.outcome in OUTCOMES_WITHOUT_REPLY
+            and self.call_id is None
+            and self.latency_s is not None
+        )
 
 
 # By the model, the paraphrasing model, the model that plays the user, or a judge.
@@ -162,20 +166,20 @@ def read_calls(path: Path) -> RunCalls:
         path.with_name("manifest.json"), dict[str, Any], "Remove it and run again."
     )
     if "imported" not in manifest:
-        return _add_unrecorded(calls, unrecorded_calls(manifest))
+        return _add_unrecorded_calls(calls, unrecorded_calls(manifest))
     # Another tool made the calls of the run's model.
     n_cached = sum(judge.n_cached_calls for judge in calls.judges.values())
     model = calls.model and replace(calls.model, n_cached_calls=0)
     return replace(calls, n_cached_calls=n_cached, model=model)
 
 
-def _add_unrecorded(calls: RunCalls, unrecorded: Mapping[str, UnrecordedCalls]) -> RunCalls:
+def _add_unrecorded_calls(calls: RunCalls, unrecorded: Mapping[str, UnrecordedCalls]) -> RunCalls:
     if not unrecorded:
         return calls
 
     no_calls = UnrecordedCalls()
 
-    def total(key: str, recorded: CallFigures) -> CallFigures:
+    def total(key: str, recorded: CallTotals) -> CallTotals:
         return unrecorded.get(key, no_calls).add_to(recorded)
 
     return replace(
@@ -194,7 +198,7 @@ def _sum_calls(path: Path, *, by_model: bool) -> RunCalls:
     user: CallCounter | None = None
     judges: dict[str, CallCounter] = {}
     n_crashed = 0
-    for judge, call_id, call in _read_recorded(path):
+    for judge, call_id, call in _read_recorded_calls(path):
         if not call_id:
             n_crashed += 1
             continue
@@ -223,7 +227,7 @@ def _sum_calls(path: Path, *, by_model: bool) -> RunCalls:
 def read_payments(path: Path) -> dict[bytes, float]:
     """Return the known costs in US dollars of the calls that a run paid for, by call id."""
     costs: dict[bytes, float] = {}
-    for _, call_id, call in _read_recorded(path, hexadecimal=True):
+    for _, call_id, call in _read_recorded_calls(path, hexadecimal=True):
         if not call.cached and call.cost_usd is not None:
             costs[bytes.fromhex(call_id)] = call.cost_usd
     return costs
@@ -231,20 +235,22 @@ def read_payments(path: Path) -> dict[bytes, float]:
 
 def read_paid_ids(path: Path) -> set[str]:
     """Return the ids of the calls that a run's lines record as paid for."""
-    return {call_id for _, call_id, call in _read_recorded(path) if call_id and not call.cached}
+    return {
+        call_id for _, call_id, call in _read_recorded_calls(path) if call_id and not call.cached
+    }
 
 
 def read_call_ids(path: Path) -> set[str]:
     """Return the ids of all calls that a run's lines record."""
-    return {call_id for _, call_id, _ in _read_recorded(path) if call_id}
+    return {call_id for _, call_id, _ in _read_recorded_calls(path) if call_id}
 
 
 def read_callers(path: Path) -> dict[str, str]:
     """Return the name of the judge that made each recorded call ("": no judge), by call id."""
-    return {call_id: judge for judge, call_id, _ in _read_recorded(path) if call_id}
+    return {call_id: judge for judge, call_id, _ in _read_recorded_calls(path) if call_id}
 
 
-def _read_recorded(
+def _read_recorded_calls(
     attempts: Path, *, hexadecimal: bool = False
 ) -> Iterator[tuple[str, str, RecordedCall]]:
     """Yield the judge's name (or ""), the id ("": crashed) and the call for each recorded call.
@@ -273,7 +279,7 @@ def _read_recorded(
 
 def _check_call(call: RecordedCall) -> None:
     """Raise ValueError if the cost or a token count of a call is out of range."""
-    if not 0 <= (call.cost_usd or 0.0) <= LARGEST:
+    if not 0 <= (call.cost_usd or 0.0) <= MAX_MAGNITUDE:
         raise ValueError(f"cost_usd is {call.cost_usd}")
     counts = () if call.usage is None else msgspec.structs.astuple(call.usage)
     if not all(0 <= count < 2**31 for count in counts):

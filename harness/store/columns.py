@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from harness.config.run_file import MAX_SAMPLES
 from harness.config.sections import MAX_ROUNDS
-from harness.records import LARGEST, OUTCOMES, WITHOUT_REPLY, Outcome
+from harness.records import MAX_MAGNITUDE, OUTCOMES, OUTCOMES_WITHOUT_REPLY, Outcome
 
 Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
@@ -91,7 +91,7 @@ class AttemptTable:
     @property
     def has_reply(self) -> Bools:
         """An (n,) mask of the attempts whose call returned a reply."""
-        codes = list(map(OUTCOMES.index, WITHOUT_REPLY))
+        codes = list(map(OUTCOMES.index, OUTCOMES_WITHOUT_REPLY))
         return np.isin(self.outcome, codes, invert=True)
 
     def has_score(self, name: str) -> Bools:
@@ -178,7 +178,7 @@ class LineKey(msgspec.Struct, gc=False):
 class ScoreValue(msgspec.Struct, gc=False):
     """The fields of a score that the columns need."""
 
-    value: bool | Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)] | None
+    value: bool | Annotated[float, msgspec.Meta(ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE)] | None
     share: bool | None = None
 
 

@@ -1,6 +1,6 @@
-"""The states of a run's files and the seals of their lines, to notice what others change.
+"""The states of a run's files and the seals of their lines, to detect changes by others.
 
-A file that was emptied, cut, replaced or edited differs from its state.
+A file that was emptied, cut, replaced or edited does not match its state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RESCORING_KEY = "rescoring"  # the manifest's key that says that the attempts ar
 INCOMPLETE_KEY = "lacking"  # the manifest's key for the `APPENDED_FILES` files that have lost lines
 REPEATED_KEY = "repeated"  # the manifest's key for the number of answers that replaced another one
 REDRAWS_KEY = "redraws"  # the manifest's key for the numbers of judgements that were made again
-APPENDED_FILES = (ATTEMPTS, JUDGEMENTS)  # written to at any time of a session
+APPENDED_FILES = (ATTEMPTS, JUDGEMENTS)  # appended to during a session
 SETTINGS_FILES = (
     "config.yaml",
     "judges.json",
@@ -34,11 +34,8 @@ SETTINGS_FILES = (
 )  # written at its beginning
 RESULT_FILES = ("metrics.json", "aggregates.json")  # written at its end
 JUDGED_REFERENCES = ("gold/attempts.jsonl", "gold/judgements.jsonl", "gold/judges.json")
-PROTECTED_FILES = (
-    *SETTINGS_FILES,
-    "aggregates.json",
-    *JUDGED_REFERENCES,
-)  # where figures are shown
+PROTECTED_FILES = (*SETTINGS_FILES, "aggregates.json", *JUDGED_REFERENCES)
+"""Files that must be unchanged where a run's metrics are shown."""
 
 CHUNK_BYTES = 1 << 20  # bytes that are hashed at a time
 
@@ -49,29 +46,32 @@ class FileState(msgspec.Struct, omit_defaults=True):
     bytes: int
     modified_ns: int
     digest: str  # of the content
-    grows: bool = False  # whether a command was at work that adds to the file
+    grows: bool = False  # whether a command was adding to the file
 
     def matches(self, path: Path) -> bool:
-        """Return whether the file has this content. It has if its time and size are the same."""
+        """Return whether a file has this content, assumed if its size and time are the same.
+
+        Of a file that was growing, only the beginning must have this content.
+        """
         size, modified_ns = _size_and_time(path)
         if (size, modified_ns) == (self.bytes, self.modified_ns):
             return True
         return (size == self.bytes or self.grows) and self.is_prefix_of(path)
 
     def is_prefix_of(self, path: Path) -> bool:
-        """Return whether the file begins with this content."""
+        """Return whether a file begins with this content."""
         size, modified_ns = _size_and_time(path)
         return size >= self.bytes and self.digest == _digest(path, self.bytes, modified_ns)
 
     def is_truncated(self, path: Path) -> bool:
-        """Return whether the file is shorter than this content."""
+        """Return whether a file is shorter than this content."""
         return _size_and_time(path)[0] < self.bytes
 
 
 def count_copied_lines(path: Path, state: FileState) -> int:
-    """Return how many lines of a file are copies of others, if it is otherwise as in a state.
+    """Return how many lines of a file repeat others, or 0 if it has other changes, too.
 
-    A line says when it was written. One that is there twice was written by a copying program.
+    A line contains the time of writing, so only a copying program can have repeated it.
     """
     size, modified_ns = _size_and_time(path)
     if size <= state.bytes:
@@ -82,40 +82,43 @@ def count_copied_lines(path: Path, state: FileState) -> int:
 @lru_cache(maxsize=64)
 def _count_copies(path: Path, size: int, digest: str, _modified_ns: int) -> int:
     content = blake2b(digest_size=16)
-    unique = 0
+    n_unique = 0
     for line in _unique_lines(path):
         content.update(line)
         size -= len(line)
-        unique += 1
+        n_unique += 1
     if size or content.hexdigest() != digest:
         return 0
-    return sum(1 for _ in read_lines(path)) - unique
+    return sum(1 for _ in read_lines(path)) - n_unique
 
 
 def remove_copied_lines(path: Path, state: FileState) -> int:
     """Remove the lines that `count_copied_lines` counts, and return their number."""
-    copies = count_copied_lines(path, state)
-    if copies:
+    n_copies = count_copied_lines(path, state)
+    if n_copies:
         with replace_atomically(path) as temporary, temporary.open("wb") as file:
             file.writelines(_unique_lines(path))
-    return copies
+    return n_copies
 
 
 def _unique_lines(path: Path) -> Iterator[bytes]:
-    """Yield the complete lines of a file without those that are the same as an earlier one."""
+    """Yield the complete lines of a file, without repetitions of earlier ones."""
     seen = set[bytes]()
     with convert_read_errors(path):
         for _, line in read_lines(path):
-            name = blake2b(line, digest_size=16).digest()
-            if name not in seen:
-                seen.add(name)
+            digest = blake2b(line, digest_size=16).digest()
+            if digest not in seen:
+                seen.add(digest)
                 yield line
 
 
 def compute_states(
     folder: Path, names: Iterable[str], *, grow: bool = False
 ) -> dict[str, dict[str, Any]]:
-    """Return the present states of files by name, as a manifest records them."""
+    """Return the current states of files, by name, in the form of a manifest.
+
+    ``grow`` says whether a command is adding to them.
+    """
     states = {}
     for name in names:
         size, modified_ns = _size_and_time(folder / name)
@@ -125,41 +128,41 @@ def compute_states(
 
 
 def recorded_states(manifest: Mapping[str, Any]) -> dict[str, FileState]:
-    """Return the states in a manifest, of which there are none if an earlier version wrote it."""
+    """Return the file states in a manifest, by name ({} if an earlier version wrote it)."""
     with contextlib.suppress(msgspec.ValidationError):
         return msgspec.convert(manifest.get(STATES_KEY) or {}, dict[str, FileState])
     return {}
 
 
 def find_changed_file(folder: Path, names: Collection[str]) -> str:
-    """Return the name of one of some files that was changed, or "" if none was."""
+    """Return the name of the first changed file of those in ``names``, or ""."""
     return next(find_changed_files(folder, lambda name: name in names), "")
 
 
 def find_changed_files(folder: Path, is_checked: Callable[[str], bool]) -> Iterator[str]:
-    """Yield the names of files that were changed, of those that are checked."""
+    """Yield the names of changed files for which ``is_checked`` is true."""
     for name, state in recorded_states(_read_manifest(folder)).items():
         if is_checked(name) and not state.matches(folder / name):
             yield name
 
 
 def record_states(folder: Path, states: Mapping[str, Mapping[str, Any]]) -> None:
-    """Replace some states in a run's manifest, if it records any."""
+    """Add or replace states in a run's manifest, unless an earlier version wrote it."""
     manifest = _read_manifest(folder)
     if STATES_KEY in manifest:
         write_json(folder / MANIFEST, manifest | {STATES_KEY: manifest[STATES_KEY] | states})
 
 
 def remove_states(folder: Path, names: Iterable[str]) -> None:
-    """Remove states from a run's manifest, before the files are rewritten."""
+    """Remove the states of files from a run's manifest, before the files are rewritten."""
     manifest = _read_manifest(folder)
     if STATES_KEY in manifest:
-        left = {name: state for name, state in manifest[STATES_KEY].items() if name not in names}
-        write_json(folder / MANIFEST, manifest | {STATES_KEY: left})
+        states = {name: state for name, state in manifest[STATES_KEY].items() if name not in names}
+        write_json(folder / MANIFEST, manifest | {STATES_KEY: states})
 
 
 def incomplete_files(manifest: Mapping[str, Any]) -> frozenset[str]:
-    """Return the files that have lost lines which no session has repeated."""
+    """Return the names of files that have lost lines which no session has repeated."""
     return frozenset(manifest.get(INCOMPLETE_KEY) or ())
 
 
@@ -171,7 +174,7 @@ def record_incomplete(folder: Path, names: Collection[str]) -> None:
 
 
 def record_redraws(folder: Path, redraws: Mapping[str, object]) -> None:
-    """Record in a run's manifest how often each judge has judged attempts again."""
+    """Record in a run's manifest how often each judge has repeated judgements."""
     write_json(folder / MANIFEST, _read_manifest(folder) | {REDRAWS_KEY: dict(redraws)})
 
 
@@ -197,9 +200,9 @@ def _digest(path: Path, size: int, _modified_ns: int) -> str:
     with convert_read_errors(path):
         if path.exists():
             with open_regular_file(path) as file:
-                while size > 0 and (part := file.read(min(size, CHUNK_BYTES))):
-                    content.update(part)
-                    size -= len(part)
+                while size > 0 and (chunk := file.read(min(size, CHUNK_BYTES))):
+                    content.update(chunk)
+                    size -= len(chunk)
     return content.hexdigest()
 
 
@@ -211,9 +214,9 @@ def _size_and_time(path: Path) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-# Seals of the lines of a run: which run wrote a line, and a checksum of the line.
-# A line that was edited, or that another run wrote, is thereby noticed, whatever else happened to
-# the file. A seal is the last field of a line: ``,"run":"TAG.CHECKSUM"}``.
+# The seal of a line says which run wrote it, and has a checksum. It reveals a line that was edited,
+# or that another run wrote, whatever else happened to the file. The seal is the last field of the
+# line: ``,"run":"TAG.CHECKSUM"}``.
 
 _BEGIN, _END = b',"run":"', b'"}\n'
 _TAG, _CHECKSUM = 16, 8  # characters
@@ -221,12 +224,12 @@ _LENGTH = len(_BEGIN) + _TAG + 1 + _CHECKSUM + len(_END)
 
 
 def run_tag(run_id: str) -> str:
-    """Return the tag of the lines that a run writes, given its id."""
+    """Return the tag in the seals of a run's lines, given the run's id."""
     return run_id[-_TAG:].rjust(_TAG, "-")
 
 
 def seal_line(line: bytes, tag: str) -> bytes:
-    """Return a line of JSON, an object that ends with a line break, with a seal."""
+    """Add a seal to a line, which is a JSON object and a line feed."""
     content = line[: -len(b"}\n")]
     return content + _BEGIN + tag.encode() + b"." + _checksum(content) + _END
 
@@ -249,10 +252,10 @@ class _Manifest(msgspec.Struct):
 
 
 class LineSeals:
-    """Checks the seals of the lines in a run's folder.
+    """A checker of the seals of lines in a run's folder.
 
-    Lines without a seal come from earlier versions. Only the runs that one of these began may have
-    such lines.
+    Lines without a seal come from earlier versions, so only runs that were started by an earlier
+    version may have them.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -262,7 +265,11 @@ class LineSeals:
             self._tags.add("")
 
     def check(self, line: bytes, path: Path, number: int) -> None:
-        """Raise DataInvalid if a line is not from this run, or was edited."""
+        """Check that a line is from this run, and was not edited.
+
+        Raises:
+            DataInvalid: If not. The message names the path and the line's number.
+        """
         if not self._tags:  # there is no manifest
             return
         tag = _seal_tag(line)

@@ -27,29 +27,32 @@ RUN_FILES = (  # never overwritten by exports and reports
 
 
 NO_LINK_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # 0 on Windows
-"""Flags to open a file with: a link is an error (ELOOP), and a pipe is not waited for."""
+"""Flags for opening a file: a link is an error (ELOOP), and a pipe does not block."""
 
 
 def open_regular_file(path: Path) -> BinaryIO:
     """Open a regular file of a run's folder for reading.
 
     The folder may come from somebody else: a link may point to any file of the user, and a device
-    may have no end.
+    may be endless.
+
+    Raises:
+        OSError: If the file is a link, a pipe or a device.
     """
     return open(path, "rb", opener=_open_regular)
 
 
 def _open_regular(path: str, flags: int) -> int:
-    opened = os.open(path, flags | NO_LINK_FLAGS)
-    mode = os.fstat(opened).st_mode
+    descriptor = os.open(path, flags | NO_LINK_FLAGS)
+    mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):  # `open` refuses a folder
-        return opened
-    os.close(opened)
+        return descriptor
+    os.close(descriptor)
     raise OSError(errno.EINVAL, NOT_REGULAR)
 
 
 def read_file(path: Path) -> bytes:
-    """Return the content of a file of a run's folder, but not of a link."""
+    """Return the content of a regular file of a run's folder."""
     with open_regular_file(path) as file:
         return file.read()
 
@@ -57,11 +60,11 @@ def read_file(path: Path) -> bytes:
 def sync_folder(folder: Path) -> None:
     """Make a folder's new or renamed files survive a power cut, where that is supported."""
     with contextlib.suppress(OSError):  # not possible on Windows and some file systems
-        opened = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(opened)
+            os.fsync(descriptor)
         finally:
-            os.close(opened)
+            os.close(descriptor)
 
 
 def make_folder(path: Path) -> None:
@@ -74,12 +77,17 @@ def make_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def replace_atomically(path: Path, remedy: str = REMEDY, *, follow: bool = False) -> Iterator[Path]:
-    """Yield the path of a temporary file. If the block succeeds, the file replaces ``path``.
+    """Yield the path of a temporary file, which replaces a file at the end of the ``with`` block.
 
-    If ``path`` is a link, it is replaced or, with ``follow``, the file that it points to.
+    If the block raises an exception, the file is not replaced.
+
+    Args:
+        path: The file to create or replace.
+        remedy: The remedy in the message if writing fails.
+        follow: Whether to replace the file that a link points to instead of the link.
 
     Raises:
-        StoreFailed: If writing fails, here or in the block. ``remedy`` becomes the error's remedy.
+        StoreFailed: If writing fails, here or in the block.
     """
     temporary = path
     try:
@@ -108,25 +116,34 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def format_json(value: object) -> bytes:
-    """Return ``value`` as indented JSON, the content of a file."""
+    """Return a value as indented JSON with a final line feed."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write ``value`` to a file atomically, as indented JSON."""
+    """Write a value to a file atomically, as indented JSON."""
     write_atomically(path, format_json(value))
 
 
 @contextlib.contextmanager
 def replace_output(path: Path) -> Iterator[Path]:
-    """Yield a temporary path for a user's output, as `replace_atomically` does."""
+    """Yield a temporary path for a user's output file, as `replace_atomically` does.
+
+    Raises:
+        ConfigError, StoreFailed: As in `check_output_path`.
+    """
     check_output_path(path)
     with replace_atomically(path, OUTPUT_REMEDY, follow=True) as temporary:
         yield temporary
 
 
 def check_output_path(path: Path) -> None:
-    """Raise ConfigError or StoreFailed if an output file cannot be written at a path."""
+    """Check that an output file may be written at a path.
+
+    Raises:
+        ConfigError: If the path is a folder or a run's file, or has no parent folder.
+        StoreFailed: If the path cannot be accessed.
+    """
     try:
         problem, remedy = _output_problem(path.resolve() if path.is_symlink() else path)
     except OSError as error:
@@ -136,6 +153,7 @@ def check_output_path(path: Path) -> None:
 
 
 def _output_problem(path: Path) -> tuple[str, str]:
+    """Return what is wrong with an output path, and the remedy, or two empty texts."""
     if path.is_dir():
         return " is a folder.", "Name a file in it."
     if path.exists() and not path.is_file():

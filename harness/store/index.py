@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.records import OUTCOMES, Attempt, Outcome, PlayedTurn, Time, Usage
-from harness.store.attempt_lines import ATTEMPT, CALL_COLUMNS, AttemptLines, read_counted
+from harness.store.attempt_lines import ATTEMPT, CALL_COLUMNS, AttemptLines, read_counted_attempts
 from harness.store.columns import (
     NOT_JUDGED,
     AttemptTable,
@@ -76,9 +76,17 @@ class AttemptLine(msgspec.Struct, kw_only=True, gc=False):
 class AttemptIndex:
     """The attempts in a file that count, as rows sorted by instance, sample and round.
 
-    It shows the file, which need not exist, as it was when the index was built. Without ``judges``,
-    scores and verdicts are only those of the rules. ``lines`` are the lines read so far of a
-    growing file. ``partial`` is as in `read_register`.
+    The index does not see changes of the file after it was built.
+
+    Args:
+        path: The attempts file, which need not exist.
+        judges: Whether to add the scores and verdicts of judges to those of the rules.
+        lines: The lines read so far of a growing file (default: they are read now).
+        partial: As in `read_register`.
+
+    Raises:
+        DataInvalid: If a line is damaged.
+        StoreFailed: If a file cannot be read, or the run's settings were changed.
     """
 
     def __init__(
@@ -92,9 +100,9 @@ class AttemptIndex:
         self.path = path
         if judges and not partial:
             check_settings(path.parent)
-        judged = judges and has_judges(path.parent)
+        is_judged = judges and has_judges(path.parent)
         if lines is None:
-            counted = read_counted(path, "judged" if judged else "")
+            counted = read_counted_attempts(path, "judged" if is_judged else "")
         else:
             counted = lines.counted_attempts()
         table = counted.table
@@ -108,14 +116,14 @@ class AttemptIndex:
             name: columns[name] for name in CALL_COLUMNS if name in columns
         }
         self.judgements: JudgementIndex | None = None
-        if judged:
+        if is_judged:
             self._keys: NDArray[np.int64] = columns["key"]
             self.judgements = JudgementIndex(path.parent, partial=partial)
         self._rule_table = table
         is_error = table.outcome == OUTCOMES.index("error")
         self._neutral_by_rules: Bools = (columns["neutral"] != 0) & ~is_error
         self._turns: Ints = columns["turns"]
-        # (n,) mask of the attempts that were judged, but by nothing that gives a verdict
+        # (n,) mask of the attempts that all rules and judges have judged without a verdict
         self.neutral: NDArray[np.bool_]
         self.attempts, self.neutral = self._with_judges()
         table = self.attempts
@@ -134,7 +142,7 @@ class AttemptIndex:
 
     @property
     def register(self) -> Register:
-        """The run's judges, or none if the index covers no judgements."""
+        """The run's judges, or an empty register if the index covers no judgements."""
         return Register() if self.judgements is None else self.judgements.register
 
     @property
@@ -142,24 +150,26 @@ class AttemptIndex:
         """The size in bytes of the complete lines that were read."""
         if not len(self):
             return 0
-        last = int(self.offset.max())
+        last_offset = int(self.offset.max())
         with convert_read_errors(self.path), open_regular_file(self.path) as file:
-            file.seek(last)
-            return last + len(file.readline())
+            file.seek(last_offset)
+            return last_offset + len(file.readline())
 
     def find_rows(self, instance: str, sample: int | None = None) -> range:
         """Return the rows of an instance, or of one of its samples. The range may be empty."""
         digest = name_digest(instance)
-        place = bisect_left(self._digests, digest)
-        if place == len(self._digests) or self._digests[place] != digest:
+        index = bisect_left(self._digests, digest)
+        if index == len(self._digests) or self._digests[index] != digest:
             return range(0)
-        within = self._starts[place], self._starts[place + 1]
+        start = self._starts[index]
+        end = self._starts[index + 1]
         if sample is None:
-            return range(*within)
-        return range(*(find(self._sample, sample, *within) for find in (bisect_left, bisect_right)))
+            return range(start, end)
+        first = bisect_left(self._sample, sample, start, end)
+        return range(first, bisect_right(self._sample, sample, first, end))
 
     def attempts_without(self, judges: Collection[str]) -> AttemptTable:
-        """Return the attempts, with verdicts that leave out the named judges."""
+        """Return the attempts with verdicts that ignore the named judges."""
         if self.judgements is None:
             return self.attempts
         return self._with_judges(judges)[0]
@@ -188,11 +198,16 @@ class AttemptIndex:
         retried_rows: Collection[int] = (),
         final: Collection[Outcome] = (),
     ) -> int | None:
-        """Return the number of a sample's first round that must be run, or None if there is none.
+        """Return the number of a sample's first round that must be run (None: it is finished).
 
-        A sample ends after ``rounds`` rounds, a passed round if ``stop_on_pass``, a ``final``
-        outcome, or the last turn of a conversation. Rounds with a ``retried`` outcome, and those
-        in ``retried_rows``, must be run again.
+        Args:
+            instance: The instance's name.
+            sample: The sample's number.
+            rounds: Maximum number of rounds.
+            stop_on_pass: Whether a passed round ends the sample.
+            retried: Outcomes of rounds that must be run again.
+            retried_rows: Rows of rounds that must be run again.
+            final: Outcomes that end the sample. The last turn of a conversation also ends it.
         """
         for number in range(1, rounds + 1):
             row = self._find_row(instance, sample, number)
@@ -207,24 +222,24 @@ class AttemptIndex:
         return None
 
     def rows_with_finish_reason(self, reasons: Collection[str]) -> set[int]:
-        """Return the rows of the attempts whose reply has one of these finish reasons."""
+        """Return the rows of the attempts with one of these finish reasons."""
         if not reasons:
             return set()
         lines = zip(self.ordered_rows().tolist(), self.read(_FinishReasonLine), strict=True)
         return {row for row, line in lines if line.finish_reason in reasons}
 
     def finish_reasons(self) -> set[str]:
-        """Return the finish reasons of the attempts."""
+        """Return all finish reasons that occur in the attempts."""
         reasons = {line.finish_reason for line in self.read(_FinishReasonLine)}
         return {reason for reason in reasons if reason}
 
     def count_answers(self, instance: str, sample: int, round_: int) -> int:
-        """Return how many times a round has been answered since its conversation last changed."""
+        """Return how often a round was answered since its conversation last changed."""
         row = self._find_row(instance, sample, round_)
         return 0 if row is None else int(self._redraw[row] + self.attempts.has_reply[row])
 
     def read_rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
-        """Return a sample's attempts in the rounds before ``before``, without judges' scores."""
+        """Read a sample's attempts in rounds before ``before``, without judges' scores."""
         rows = [row for row in self.find_rows(instance, sample) if self._round[row] < before]
         return list(self.read(Attempt, rows, judged=False))
 
@@ -234,15 +249,17 @@ class AttemptIndex:
         return int(np.maximum(self._draws - 1, 0).sum())
 
     def lost_draws(self, instance: str, sample: int) -> Iterator[tuple[int, int]]:
-        """Yield each round whose line counts while one of an earlier draw is lost, and its number.
+        """Yield the rounds of a sample that count, but of which an earlier draw is lost.
 
-        The number is that of the first of the draws that are lost. No round before may be lost.
+        Yields:
+            The number of the round, and that of its first lost draw. Rounds after a missing round
+            are not considered.
         """
-        for number, row in enumerate(self.find_rows(instance, sample), start=1):
-            if self._round[row] != number:
+        for round_, row in enumerate(self.find_rows(instance, sample), start=1):
+            if self._round[row] != round_:
                 return
             if self._draws[row] < self._redraw[row]:
-                yield number, int(self._draws[row])
+                yield round_, int(self._draws[row])
 
     def ordered_rows(self) -> NDArray[np.intp]:
         """Return all rows, sorted by instance (in the order of first lines), sample and round."""
@@ -251,17 +268,21 @@ class AttemptIndex:
         return np.argsort(first[self.attempts.instance], kind="stable")
 
     def rows_by_name(self, first: Iterable[str] = ()) -> NDArray[np.intp]:
-        """Return all rows, sorted by name (``first``, then in natural order), sample and round."""
+        """Return all rows, sorted by instance, sample and round.
+
+        The instances named in ``first`` precede the others, which are in the natural order of their
+        names.
+        """
         names = read_names(self.path)
         digests = self.attempts.instances.digest.tolist()
-        place = {name: number for number, name in enumerate(first)}
+        positions = {name: position for position, name in enumerate(first)}
 
-        def key(digest: int) -> tuple[object, ...]:
+        def sort_key(digest: int) -> tuple[object, ...]:
             name = names[digest]
-            return place.get(name, len(place)), natural_sort_key(name), name
+            return positions.get(name, len(positions)), natural_sort_key(name), name
 
-        rank = {digest: number for number, digest in enumerate(sorted(digests, key=key))}
-        ranks = np.array([rank[digest] for digest in digests], np.int64)
+        rank_of = {digest: rank for rank, digest in enumerate(sorted(digests, key=sort_key))}
+        ranks = np.array([rank_of[digest] for digest in digests], np.int64)
         return np.argsort(ranks[self.attempts.instance], kind="stable")
 
     def last_rounds(self, round_: int | None = None) -> NDArray[np.intp]:
@@ -294,28 +315,29 @@ class AttemptIndex:
         Raises:
             DataInvalid: If a line is damaged.
         """
-        chosen = self.ordered_rows() if rows is None else np.asarray(rows, np.intp)
-        if not len(chosen):
+        selected = self.ordered_rows() if rows is None else np.asarray(rows, np.intp)
+        if not len(selected):
             return
         decode = msgspec.json.Decoder(shape).decode
-        lines = decode_lines_at(self.path, self.offset[chosen].tolist(), decode, ATTEMPT)
+        lines = decode_lines_at(self.path, self.offset[selected].tolist(), decode, ATTEMPT)
         fields = shape.__struct_fields__
-        scored = self.judgements is not None and "scores" in fields
-        combined = "passed" in fields and (scored or self.attempts.turns is not None)
-        if not judged or not (scored or combined):
+        adds_scores = self.judgements is not None and "scores" in fields
+        has_turns = self.attempts.turns is not None
+        combines_verdicts = "passed" in fields and (adds_scores or has_turns)
+        if not judged or not (adds_scores or combines_verdicts):
             yield from lines
             return
-        judgements_of = self.read_judgements(chosen, msgspec.json.Decoder(_JudgedScores).decode)
+        judgements_of = self.read_judgements(selected, msgspec.json.Decoder(_JudgedScores).decode)
         types = {field.name: field.type for field in msgspec.structs.fields(shape)}
-        scores_of = msgspec.json.Decoder(types.get("scores", Any)).decode
+        decode_scores = msgspec.json.Decoder(types.get("scores", Any)).decode
         verdicts: dict[int, bool | None] = {NOT_JUDGED: None, 0: False, 1: True}
-        for row, line, judgements in zip(chosen.tolist(), lines, judgements_of, strict=True):
+        for row, line, judgements in zip(selected.tolist(), lines, judgements_of, strict=True):
             changes: dict[str, Any] = {}
-            if scored:
+            if adds_scores:
                 changes["scores"] = dict(getattr(line, "scores"))  # noqa: B009 (the shape has them)
                 for judgement in filter(None, judgements):
-                    changes["scores"] |= scores_of(judgement.scores)
-            if combined:
+                    changes["scores"] |= decode_scores(judgement.scores)
+            if combines_verdicts:
                 changes["passed"] = verdicts[int(self._passed[row])]
             yield msgspec.structs.replace(line, **changes)
 
@@ -325,25 +347,30 @@ class AttemptIndex:
         decode: Callable[[bytes], S],
         judges: Sequence[str] | None = None,
     ) -> Iterator[list[S | None]]:
-        """Yield, for each row, the latest judgement (or None) by each of ``judges`` (None: all)."""
+        """Yield the latest judgement of each row by each judge (None: missing).
+
+        ``decode`` decodes a line of judgements. ``judges`` are the judges' names (None: all).
+        """
         path = self.path.with_name(JUDGEMENTS)
         return read_judgements(path, self.judgement_offsets(rows, judges).tolist(), decode)
 
     def judgement_offsets(
         self, rows: NDArray[np.intp], judges: Sequence[str] | None = None
     ) -> NDArray[np.int64]:
-        """Return the (n, k) byte offsets of the judgements of `said`, for `read_judgements`."""
+        """Return the (n, k) byte offsets of the latest judgements by k judges (`MISSING`: none)."""
         names = list(self.register.judges) if judges is None else judges
         matches = np.full((len(rows), len(names)), MISSING, np.intp)
         if self.judgements is None:
             return matches
-        judged = self.judgements.is_judged(self.attempts, rows)
-        for place, name in enumerate(names):
-            matches[judged, place] = self.judgements.match_rows(name, self._keys[rows[judged]])
+        is_judged = self.judgements.is_judged(self.attempts, rows)
+        for column, name in enumerate(names):
+            matches[is_judged, column] = self.judgements.match_rows(
+                name, self._keys[rows[is_judged]]
+            )
         return self.judgements.offsets(matches)
 
     def count_redraws(self) -> dict[str, Redraws]:
-        """Return how often each judge has judged attempts again that it left without a verdict."""
+        """Return how often each judge has repeated judgements that had no verdict."""
         if self.judgements is None:
             return {}
         return self.judgements.count_redraws(self.attempts, self._keys)
@@ -366,18 +393,21 @@ class _JudgedScores(msgspec.Struct, gc=False):
 
 
 def read_attempts(path: Path) -> AttemptTable:
-    """Read the attempts of a file as columns, including the scores of the run's judges."""
+    """Read the attempts of a file as columns, with the scores of the run's judges."""
     return AttemptIndex(path).attempts
 
 
 def read_names(path: Path) -> dict[int, str]:
-    """Return the ids of a run's instances, keyed by their digests (`name_digest`)."""
+    """Return the names of a run's instances, by their digests (`name_digest`)."""
     lines = decode_lines(path, LineKey, ATTEMPT)
     return {name_digest(line.instance): line.instance for _, _, line in lines}
 
 
 def read_instance(path: Path, instance: str) -> list[Attempt]:
-    """Return an instance's sorted attempts (`JudgedAttempt` for outcomes that judges score)."""
+    """Return an instance's attempts, sorted by sample and round.
+
+    Those with an outcome that judges score are `JudgedAttempt`s.
+    """
     index = AttemptIndex(path)
     rows = np.array(index.find_rows(instance), np.intp)
     judgements_of = index.read_judgements(rows, msgspec.json.Decoder(Judgement).decode)
@@ -391,13 +421,13 @@ def read_instance(path: Path, instance: str) -> list[Attempt]:
 
 
 def count_run_redraws(folder: RunFolder) -> dict[str, dict[str, int]]:
-    """Return how often each judge of a run has judged attempts again, for its manifest."""
+    """Return how often each judge of a run has repeated judgements, for the run's manifest."""
     redraws = AttemptIndex(folder.attempts).count_redraws()
     return {name: msgspec.structs.asdict(count) for name, count in redraws.items()}
 
 
 def is_scored(folder: RunFolder, fingerprint: Mapping[str, str]) -> bool:
-    """Return whether `harness score` scored all attempts of a run with this task's fingerprint."""
+    """Return whether `harness score` has scored all attempts of a run with this fingerprint."""
     header = next((text for _, text in read_lines(folder.path / SCORES)), b"{}")
     recorded = msgspec.json.decode(header, type=dict[str, Any]).get("header", {})
     scored = recorded.get("fingerprint"), recorded.get("attempts_bytes")
@@ -407,8 +437,8 @@ def is_scored(folder: RunFolder, fingerprint: Mapping[str, str]) -> bool:
 def lacks_judgements(folder: RunFolder) -> bool:
     """Return whether a run still lacks judgements after it has lost some.
 
-    That is if a judgement by any judge is missing or has failed, or if it has no verdict, and the
-    judge has judged fewer attempts again than the manifest records.
+    It does if a judgement is missing or has failed. It also does if a judgement has no verdict, and
+    its judge has repeated fewer judgements than the manifest records.
     """
     index = AttemptIndex(folder.attempts)
     if index.missing_judgements(list(index.register.judges), FAILED_OUTCOMES):
@@ -418,39 +448,39 @@ def lacks_judgements(folder: RunFolder) -> bool:
         if name not in present or present[name].total >= recorded.total:
             continue
         undecided = index.missing_judgements([name], REDRAWN_OUTCOMES)
-        # After a paid repetition, an attempt may have no verdict for good.
+        # An attempt may have no verdict even after a paid repetition.
         if any(answers[name] <= recorded.most for answers in undecided.values()):
             return True
     return False
 
 
 def recorded_redraws(manifest: Mapping[str, Any]) -> dict[str, Redraws]:
-    """Return how often each judge has judged attempts again, as a manifest records it."""
+    """Return how often each judge has repeated judgements, according to a manifest."""
     return msgspec.convert(manifest.get(REDRAWS_KEY) or {}, dict[str, Redraws])
 
 
-_FINAL_OUTCOMES = list(map(OUTCOMES.index, ("refused", "empty", "crashed")))  # end it
+_FINAL_OUTCOMES = list(map(OUTCOMES.index, ("refused", "empty", "crashed")))  # of conversations
 
 
 def combine_turns(table: AttemptTable, turns: Ints, neutral: Bools) -> AttemptTable:
-    """Return a table with one verdict per conversation, in the row of its last answer.
+    """Combine the verdicts on a conversation's turns to one verdict, in the row of the last turn.
 
     A finished conversation fails if an answer has failed, and passes otherwise. A refused or empty
     answer ends a conversation, and so does a crash. There is no verdict if a conversation is
-    unfinished, if an answer could not be judged, or if nothing judges any of the answers. The
-    scores are those of the last turn, if that was reached. The turns' own verdicts and scores are
-    in the result's ``turns``.
+    unfinished, if an answer could not be judged, or if no answer is judged. The scores are those of
+    the last turn, if it was reached. The original verdicts and scores are in the result's
+    ``turns``.
 
     Args:
         table: The attempts, with each turn's own verdict and scores.
         turns: (n,) numbers of the user's turns in the attempts' conversations (0: not scripted).
-        neutral: (n,) mask of the attempts that were judged, but by nothing that gives a verdict.
+        neutral: (n,) mask of the attempts that all rules and judges have judged without a verdict.
     """
     if not turns.any():
         return table
-    begins = table.sample_starts()
-    starts = np.flatnonzero(begins)
-    sample = np.cumsum(begins) - 1
+    is_start = table.sample_starts()
+    starts = np.flatnonzero(is_start)
+    sample = np.cumsum(is_start) - 1
 
     def any_turn(condition: Bools) -> Bools:
         return np.asarray(np.logical_or.reduceat(condition, starts)[sample])
@@ -458,15 +488,15 @@ def combine_turns(table: AttemptTable, turns: Ints, neutral: Bools) -> AttemptTa
     failed = any_turn(table.passed == 0)
     passed = any_turn(table.passed == 1)
     unknown = any_turn((table.passed == NOT_JUDGED) & ~neutral)
-    scripted = turns > 0
-    last = table.is_last_round()
-    complete = table.round >= turns
-    ended = last & (complete | np.isin(table.outcome, _FINAL_OUTCOMES)) & ~unknown
-    verdicts = np.where(ended & (failed | passed), ~failed, NOT_JUDGED)
-    has_scores = ~scripted | (last & complete)
+    is_scripted = turns > 0
+    is_last = table.is_last_round()
+    is_complete = table.round >= turns
+    has_ended = is_last & (is_complete | np.isin(table.outcome, _FINAL_OUTCOMES)) & ~unknown
+    verdicts = np.where(has_ended & (failed | passed), ~failed, NOT_JUDGED)
+    has_scores = ~is_scripted | (is_last & is_complete)
     scores: dict[str, Values] = {}
     for name, values in table.scores.items():
         missing = NOT_JUDGED if values.dtype == np.int8 else np.nan
         scores[name] = np.where(has_scores, values, values.dtype.type(missing))
-    passed_by_row = np.where(scripted, verdicts, table.passed).astype(np.int8)
+    passed_by_row = np.where(is_scripted, verdicts, table.passed).astype(np.int8)
     return replace(table, passed=passed_by_row, scores=scores, turns=table)

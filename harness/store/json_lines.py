@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from harness.errors import DataInvalid, StoreFailed, option
-from harness.records import CRASH_VERSION, SCHEMA_VERSION, encodable
+from harness.records import CRASH_VERSION, SCHEMA_VERSION, replace_surrogates
 from harness.store.files import (
     NO_LINK_FLAGS,
     NOT_REGULAR,
@@ -31,7 +31,7 @@ DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # fr
 
 
 class LinesLost(StoreFailed):
-    """A file was changed by another program, or deleted, while its lines were written."""
+    """Another program changed or deleted a file while lines were appended to it."""
 
 
 class Versioned(Protocol):
@@ -56,14 +56,17 @@ class LineKind(NamedTuple):
     remedy: str
 
     def line_error(self, path: Path, number: int, error: Exception) -> DataInvalid:
-        """Return the error for the damaged line ``number`` (from 1)."""
+        """Return the error for the damaged line ``number`` (from 1) of a file."""
         # The decoder's message may quote the line, which may be long.
         problem = f"{path}, line {number}: not {self.name} ({str(error)[:160]})."
         return DataInvalid(problem, self.remedy)
 
 
 def read_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yield the offset and the bytes of complete lines from ``offset`` on (none without a file)."""
+    """Yield the byte offset and the content of each complete line from ``offset`` on.
+
+    The file need not exist.
+    """
     if not path.exists():
         return
     with convert_read_errors(path), open_regular_file(path) as file:
@@ -80,20 +83,28 @@ def decode_lines(
     shape: type[L],
     kind: LineKind,
     start: int = 0,
-    before: int = 0,
+    n_skipped: int = 0,
     check: Callable[[bytes, Path, int], None] | None = None,
 ) -> Iterator[tuple[int, int, L]]:
-    """Decode the complete lines of a file as ``shape``. The file need not exist.
+    """Decode the complete lines of a file, which need not exist.
 
-    The first ``before`` lines, which end at the byte offset ``start``, are skipped. ``check`` is
-    called with each line, the path and the line's number, and may raise an error.
+    Args:
+        path: The file.
+        shape: The type of the lines.
+        kind: What the lines are, for error messages.
+        start: Byte offset of the first line to decode.
+        n_skipped: Number of lines before ``start``.
+        check: Called with each line, the path and the line's number. It may raise an error.
 
     Yields:
         Each line's number (from 1), byte offset and decoded content.
+
+    Raises:
+        DataInvalid: If a line is damaged, or has an unknown schema version.
     """
     decode = msgspec.json.Decoder(shape).decode
     with convert_read_errors(path):
-        for number, (offset, text) in enumerate(read_lines(path, start), before + 1):
+        for number, (offset, text) in enumerate(read_lines(path, start), n_skipped + 1):
             try:
                 line = decode(text)
             except DECODE_ERRORS as error:
@@ -110,7 +121,11 @@ def decode_lines(
 def decode_lines_at(
     path: Path, offsets: Iterable[int], decode: Callable[[bytes], S], kind: LineKind
 ) -> Iterator[S]:
-    """Yield the decoded lines that begin at the given byte offsets, in order."""
+    """Yield the decoded lines that begin at byte offsets, in the order of ``offsets``.
+
+    Raises:
+        DataInvalid: If a line is damaged. ``kind`` describes it in the message.
+    """
     with (
         convert_read_errors(path),
         open_regular_file(path) as file,
@@ -127,7 +142,7 @@ def decode_lines_at(
 
 @contextlib.contextmanager
 def convert_read_errors(path: Path) -> Iterator[None]:
-    """Return a context manager that turns OSError into StoreFailed."""
+    """In a ``with`` block, convert OSError from reading a file to StoreFailed."""
     try:
         yield
     except OSError as error:
@@ -143,7 +158,11 @@ def convert_read_errors(path: Path) -> Iterator[None]:
 
 
 def read_json(path: Path, shape: type[S], remedy: str) -> S:
-    """Decode a JSON file of a run. A missing file is decoded like ``{}``."""
+    """Decode a JSON file of a run as a ``shape``. A missing file counts as ``{}``.
+
+    Raises:
+        StoreFailed: If the file is damaged, with ``remedy``, or cannot be read.
+    """
     try:
         with convert_read_errors(path):
             return msgspec.json.decode(read_file(path) if path.exists() else b"{}", type=shape)
@@ -162,19 +181,29 @@ def _check_version(path: Path, number: int, version: int) -> None:
 
 
 def encode(record: object, *, order: Literal["deterministic"] | None = None) -> bytes:
-    """Encode a record as JSON. Lone surrogates, which UTF-8 cannot represent, are replaced."""
+    """Encode a record as JSON. Lone surrogates, which UTF-8 cannot represent, are replaced.
+
+    ``order`` is as in `msgspec.json.encode`.
+    """
     try:
         return msgspec.json.encode(record, order=order)
     except UnicodeEncodeError:
         text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False)
-        return msgspec.json.encode(json.loads(encodable(text)), order=order)
+        return msgspec.json.encode(json.loads(replace_surrogates(text)), order=order)
 
 
 class JsonLinesWriter:
     """A writer that appends records to a file, one per line. The run's lock excludes other writers.
 
-    Opening the file removes an incomplete last line. If a line cannot be written, `StoreFailed` is
-    raised, and any written part is removed if possible. ``seal`` completes each line.
+    Opening the file removes an incomplete last line. If a line cannot be written, its written part
+    is removed if possible.
+
+    Args:
+        path: The file, which is created if it is missing.
+        seal: Adds the seal to a line.
+
+    Raises:
+        StoreFailed: If the file cannot be opened or, in `append`, a line cannot be written.
     """
 
     def __init__(self, path: Path, seal: Callable[[bytes], bytes] = bytes) -> None:
@@ -192,7 +221,8 @@ class JsonLinesWriter:
         sync_folder(path.parent)
 
     def _remove_incomplete_line(self) -> None:
-        position = end = os.fstat(self._descriptor).st_size
+        end = os.fstat(self._descriptor).st_size
+        position = end
         newline = -1
         while position > 0 and newline < 0:
             start = max(0, position - (1 << 16))
@@ -202,7 +232,7 @@ class JsonLinesWriter:
             os.ftruncate(self._descriptor, position)
 
     def append(self, record: msgspec.Struct) -> None:
-        """Write a record as a line, which survives the process but perhaps not a power cut."""
+        """Write a record as a line, which survives a crash of the process, but no power cut."""
         line = self._seal(encode(record) + b"\n")
         start = os.fstat(self._descriptor).st_size
         self._was_changed |= start != self._expected_size
@@ -222,7 +252,7 @@ class JsonLinesWriter:
         return StoreFailed(f"Cannot write {self.path}: {error.strerror}.", remedy)
 
     def close(self) -> None:
-        """Close the file, with its lines safe from a power cut. May be called twice.
+        """Close the file after its lines are safe from a power cut. May be called repeatedly.
 
         Raises:
             LinesLost: If another program has changed or deleted the file.

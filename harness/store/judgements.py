@@ -15,7 +15,15 @@ from msgspec import Struct
 
 from harness.config.yaml_text import read_mapping
 from harness.errors import StoreFailed
-from harness.records import SCHEMA_VERSION, Attempt, Outcome, Score, Usage, encodable, verdict
+from harness.records import (
+    SCHEMA_VERSION,
+    Attempt,
+    Outcome,
+    Score,
+    Usage,
+    replace_surrogates,
+    verdict,
+)
 from harness.store.file_states import (
     ATTEMPTS,
     JUDGEMENTS,
@@ -36,12 +44,12 @@ FAILED_OUTCOMES: Collection[JudgementOutcome] = frozenset[JudgementOutcome](
 )  # always retried
 
 
-# Outcomes without a verdict, which `harness judge --retry` repeats.
+# Outcomes without a verdict, which `harness judge --retry` may repeat.
 REDRAWN_OUTCOMES: tuple[JudgementOutcome, ...] = ("unparseable", "refused", "empty")
 
 
 class JudgeCall(Struct, frozen=True):
-    """The tokens and cost of one call that was made for a judgement, None if unknown."""
+    """The tokens and cost (None: unknown) of one call that was made for a judgement."""
 
     usage: Usage | None = None
     cost_usd: float | None = None
@@ -65,32 +73,32 @@ class Judgement(Struct, frozen=True):
     call_ids: tuple[str, ...] = ()
     usage: Usage | None = None  # of all calls; None if unknown for any of them
     cost_usd: float | None = None  # of all calls; None if unknown for any of them
-    cached: bool = False  # whether all calls came from the cache (false if there were none)
+    cached: bool = False  # whether there were calls, and all came from the cache
     error: str | None = None
     calls: tuple[JudgeCall, ...] = ()  # the individual calls, if there are several
 
     def identified_calls(self) -> Iterable[tuple[str, JudgeCall]]:
         """Return the ids of the judgement's calls, each with its tokens and cost."""
-        alone = (JudgeCall(self.usage, self.cost_usd, self.cached),)
-        return zip(self.call_ids, self.calls or alone, strict=False)
+        single_call = (JudgeCall(self.usage, self.cost_usd, self.cached),)
+        return zip(self.call_ids, self.calls or single_call, strict=False)
 
 
 class Redraws(Struct, frozen=True):
-    """How often a judge has judged attempts again that it left without a verdict."""
+    """How often a judge has repeated judgements that had no verdict."""
 
     total: int
-    most: int  # of one attempt
+    most: int  # the maximum over the attempts
 
 
 class JudgedAttempt(Attempt, frozen=True):
-    """An attempt with its judgements, and the scores and verdict of rules and judges together."""
+    """An attempt with its judgements, and the combined scores and verdict of rules and judges."""
 
     judgements: tuple[Judgement, ...] = ()
 
 
 def text_hash(text: str) -> str:
-    """Hash a judged text. The text read back from a file has the same hash."""
-    return blake2b(encodable(text).encode(), digest_size=16).hexdigest()
+    """Hash a judged text. A text that was read back from a file has the same hash."""
+    return blake2b(replace_surrogates(text).encode(), digest_size=16).hexdigest()
 
 
 def combined_verdict(
@@ -98,29 +106,37 @@ def combined_verdict(
 ) -> bool | None:
     """Return whether an answer passed, according to the rules and the deciding judges.
 
-    ``passed`` and ``scores`` come from the rules. ``judgements`` has None for a missing judgement.
-    The result is None if a judgement is missing, or its call failed. Otherwise, an answer fails if
-    a rule or judge says so. If none does, the result is None if a judgement is not ``ok`` or has a
-    score without a value, or if nothing gives a verdict. If ``passed`` is None, a rule's score
-    without a value has the same effect.
+    An answer fails if a rule or judge says so, and otherwise passes if any gives a verdict. It has
+    no verdict if a judgement is missing or failed, or if it does not fail, and a judgement is not
+    ``ok`` or has a score without a value. If ``passed`` is None, the same holds for a score of a
+    rule without a value.
+
+    Args:
+        passed: The verdict of the rules, or None.
+        scores: The scores of the rules.
+        judgements: The judgements by the deciding judges (None: missing).
+
+    Returns:
+        The verdict, or None.
     """
-    judged: dict[str, Score] = {}
-    decided = True
+    judge_scores: dict[str, Score] = {}
+    all_ok = True
     for judgement in judgements:
         if judgement is None or judgement.outcome in FAILED_OUTCOMES:
             return None
         if judgement.outcome == "ok":
-            judged |= judgement.scores
+            judge_scores |= judgement.scores
         else:
-            decided = False
-    if passed is False or any(score.passed is False for score in judged.values()):
+            all_ok = False
+    if passed is False or any(score.passed is False for score in judge_scores.values()):
         return False
-    if not decided or any(score.value is None for score in judged.values()):
+    if not all_ok or any(score.value is None for score in judge_scores.values()):
         return None
     if passed is not None:
         return passed
-    unknown = any(score.value is None for score in scores.values())
-    return None if unknown else verdict(judged)
+    if any(score.value is None for score in scores.values()):
+        return None
+    return verdict(judge_scores)
 
 
 class _JudgeLine(Struct):
@@ -129,14 +145,14 @@ class _JudgeLine(Struct):
 
 
 class RegisteredJudge(Struct, frozen=True):
-    """A judge or panel of a run: its section, with defaults, and the hashes of its inputs."""
+    """A judge or panel of a run: its section with all defaults, and the hashes of its inputs."""
 
     section: Mapping[str, Any]
     decides: bool = False  # whether its verdicts count towards passing
     simulated: bool = False
     fingerprint: Mapping[str, str] = {}
     verdicts: bool = True  # whether its scores include verdicts
-    by_criteria: bool = False  # whether these are verdicts on a task's criteria
+    by_criteria: bool = False  # whether the verdicts are on a task's criteria
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -152,7 +168,7 @@ class RegisteredJudge(Struct, frozen=True):
 
 
 class Register(Struct, frozen=True):
-    """The content of ``judges.json``: a run's judges by name, and the outcomes that they score."""
+    """The content of ``judges.json``: a run's judges by name, and the outcomes that they judge."""
 
     schema_version: int = SCHEMA_VERSION
     judged: tuple[Outcome, ...] = ()
@@ -168,8 +184,8 @@ def read_register(folder: Path, *, partial: bool = False) -> Register:
     """Read a run's ``judges.json``, which is missing if the run has no judges.
 
     Raises:
-        StoreFailed: If the file lacks a judge of the run file, unless ``partial``. Without it,
-            answers would have the verdicts of the rules alone.
+        StoreFailed: If the file lacks a judge of the run file, unless ``partial``. Without that
+            judge, answers would have the verdicts of the rules alone.
     """
     register = read_json(folder / JUDGES, Register, "Remove it, and run or judge again.")
     if partial:
@@ -185,12 +201,12 @@ def read_register(folder: Path, *, partial: bool = False) -> Register:
 
 
 def has_judges(folder: Path) -> bool:
-    """Return whether a run has judges, or should have."""
+    """Return whether a run has judges, or its run file names some."""
     return (folder / JUDGES).exists() or bool(run_file_judges(folder))
 
 
 def run_file_judges(folder: Path) -> tuple[str, ...]:
-    """Return the names of the judges and panels in a run's ``config.yaml``, if it exists."""
+    """Return the names of the judges and panels in a run's ``config.yaml`` (none without it)."""
     path = folder / CONFIG
     with convert_read_errors(path):
         if not path.exists():
@@ -212,7 +228,7 @@ def _run_file_judges(path: Path, _size: int, _modified_ns: int) -> tuple[str, ..
 
 
 def added_judges(folder: Path) -> tuple[str, ...]:
-    """Return the names of the judges with judgements of a run that are not in its run file."""
+    """Return the names of the judges that have judged a run, but are not in its run file."""
     lines = decode_lines(folder / JUDGEMENTS, _JudgeLine, JUDGEMENT)
     names = dict.fromkeys(line.judge for _, _, line in lines)
     return tuple(name for name in names if name not in run_file_judges(folder))
@@ -227,5 +243,5 @@ def read_unchanged_register(folder: Path) -> Register:
 
 def write_register(folder: Path, register: Register) -> None:
     """Replace the ``judges.json`` in a run's folder atomically."""
-    remove_states(folder, [JUDGES])  # if the process is killed, the new file is not a changed one
+    remove_states(folder, [JUDGES])  # if the process is killed, the file does not seem changed
     write_and_record(folder / JUDGES, format_json(register))

@@ -1,7 +1,7 @@
-"""Finds out whether a run's files still have the lines with which its last session ended.
+"""Detects lines that a run's files have lost since its last session.
 
-The manifest says how many samples are finished, and has the states of the files at the end of the
-session (`harness.store.file_states`).
+The manifest has the number of finished samples and the states of the files at the session's end
+(`harness.store.file_states`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from harness.store.file_states import (
     PROTECTED_FILES,
     REDRAWS_KEY,
     RESCORING_KEY,
+    FileState,
     count_copied_lines,
     find_changed_file,
     incomplete_files,
@@ -42,7 +43,7 @@ from harness.store.run_folder import (
     RunFolder,
     missing_config_problem,
 )
-from harness.wording import count_of
+from harness.wording import format_count
 
 if TYPE_CHECKING:
     from harness.store.columns import AttemptTable  # NumPy takes 0.2 s to import
@@ -54,15 +55,15 @@ logger = logging.getLogger("harness")
 
 
 class Loss(NamedTuple):
-    """Lines that a run has lost: at least so many samples, a description, and the remedy."""
+    """Lines that a run has lost, with a message and a remedy for the user."""
 
-    n_samples: int
+    n_samples: int  # a lower bound
     message: str
     remedy: str
 
 
 def is_unchanged(folder: RunFolder, manifest: dict[str, Any]) -> bool:
-    """Return whether the files that figures depend on are those with which a session ended.
+    """Return whether the files on which metrics depend are unchanged since the last session.
 
     If an earlier version wrote the manifest, the attempts must be older than the session's end.
     """
@@ -83,7 +84,7 @@ def is_unchanged(folder: RunFolder, manifest: dict[str, Any]) -> bool:
 
 
 def check_settings(folder: Path) -> None:
-    """Refuse to read a run if a file that says what its attempts mean was changed.
+    """Check that the files which say what a run's attempts mean are unchanged.
 
     Raises:
         StoreFailed: If ``config.yaml``, ``judges.json`` or a similar file is not as the harness
@@ -99,8 +100,8 @@ def check_settings(folder: Path) -> None:
             remedy = "Restore the file"
         elif name in JUDGED_REFERENCES:
             remedy = f"Delete {folder / REFERENCES}, and judge the references again at no cost"
-        elif name == JUDGES and (lost := _lost_settings_problem(folder)):
-            raise StoreFailed(*lost)
+        elif name == JUDGES and (lost_settings := _lost_settings_problem(folder)):
+            raise StoreFailed(*lost_settings)
         raise StoreFailed(problem, f"{remedy}. Or start a new run: {option('fresh')}.")
 
 
@@ -110,26 +111,25 @@ class _RunIdentity(msgspec.Struct):
 
 
 def _read_identity(folder: Path) -> _RunIdentity:
-    with contextlib.suppress(HarnessError):  # its readers say what is damaged
+    with contextlib.suppress(HarnessError):  # other readers report what is damaged
         return read_json(folder / MANIFEST, _RunIdentity, "Restore it.")
     return _RunIdentity()
 
 
 def check_not_exchanged(folder: Path) -> None:
-    """Refuse a folder that holds another run, if that run's own folder holds a third one.
+    """Check that a run's folder was not exchanged with another one.
 
-    That is so if the folders of runs were exchanged. A folder that was renamed or copied, and whose
-    name its run therefore takes, is only reported (`warn_of_renamed`).
+    A folder that was merely renamed or copied is accepted (see `warn_of_renamed_folders`).
 
     Raises:
-        StoreFailed: If folders were exchanged.
+        StoreFailed: If the folder holds another run, whose original folder holds yet another one.
     """
     recorded_run = _read_identity(folder).run
     if recorded_run and _is_exchanged(folder, recorded_run):
-        its_folder = folder.with_name(recorded_run)
+        original = folder.with_name(recorded_run)
         raise StoreFailed(
-            f"{folder} holds the run {recorded_run!r}, whose folder {its_folder} holds the run "
-            f"{_read_identity(its_folder).run!r}: folders were exchanged.",
+            f"{folder} holds the run {recorded_run!r}, whose folder {original} holds the run "
+            f"{_read_identity(original).run!r}: folders were exchanged.",
             "Rename them back. To rename a run: harness mv.",
         )
 
@@ -142,23 +142,24 @@ def _is_exchanged(folder: Path, recorded_run: str) -> bool:
     )
 
 
-def warn_of_renamed(folders: Iterable[RunFolder]) -> None:
-    """Warn of folders that were renamed or copied without the harness: which run they hold."""
+def warn_of_renamed_folders(folders: Iterable[RunFolder]) -> None:
+    """Warn of folders that were renamed or copied without the harness, and name their runs."""
     for folder in folders:
         manifest = _read_identity(folder.path)
         recorded_run = manifest.run
         if recorded_run in ("", folder.name) or _is_exchanged(folder.path, recorded_run):
             continue
-        is_name = Path(recorded_run).name == recorded_run
-        is_copy = is_name and _read_identity(folder.path.with_name(recorded_run)).id == manifest.id
-        how = "is a copy of" if is_copy else "was renamed from"
-        _warn_once(f"The folder {folder.name} {how} the run {recorded_run!r:.80}.")
+        is_valid_name = Path(recorded_run).name == recorded_run
+        original = folder.path.with_name(recorded_run)
+        is_copy = is_valid_name and _read_identity(original).id == manifest.id
+        change = "is a copy of" if is_copy else "was renamed from"
+        _warn_once(f"The folder {folder.name} {change} the run {recorded_run!r:.80}.")
 
 
 def _lost_settings_problem(folder: Path) -> tuple[str, str] | None:
-    """Return a problem and its remedy if only the changed ``judges.json`` had judges' settings.
+    """Return the problem and the remedy if a changed ``judges.json`` cannot be restored, or None.
 
-    A session restores the judges of the run file, but not those that judged the run later.
+    A session restores the settings of the run file's judges, but not those of added judges.
     """
     if not (later := added_judges(folder)):
         return None
@@ -170,55 +171,37 @@ def _lost_settings_problem(folder: Path) -> tuple[str, str] | None:
 
 
 def find_loss(folder: RunFolder, attempts: AttemptTable) -> Loss | None:
-    """Return what a run has lost, if anything. ``attempts`` are all its attempts.
+    """Return what a run has lost, or None. ``attempts`` are all its attempts.
 
-    During a session, and after a kill, only what an earlier session had finished can be lost.
+    During a session, and after a kill, only the lines of earlier sessions are checked.
     """
     manifest = folder.read_manifest()
-    states = recorded_states(manifest)
-    n_unfinished = folder.count_unfinished(manifest)
-    n_planned = manifest.get("samples")
     if _was_rescoring_killed(folder, manifest):
         return Loss(1, *_rescoring_problem(folder))
     starts = attempts.sample_starts()
     if n_orphans := int((attempts.round[starts] > 1).sum()):
-        lacks = f"lacks the first round of {count_of(n_orphans, 'sample')}: it is lost."
+        lacks = f"lacks the first round of {format_count(n_orphans, 'sample')}: it is lost."
         return Loss(n_orphans, f"{folder.name}: {ATTEMPTS} {lacks}", f"To repeat it, {_RUN_AGAIN}")
+    n_unfinished = folder.count_unfinished(manifest)
     if n_unfinished is None:
         return _find_truncation(folder, manifest)
+    n_planned = manifest.get("samples")
     if n_planned is None:
         return None
-    n_begun = int(starts.sum())
-    n_lost = n_planned - n_unfinished - n_begun
+    n_started = int(starts.sum())
+    n_lost = n_planned - n_unfinished - n_started
     if n_lost > 0:
-        lacks = f"lacks at least {count_of(n_lost, 'finished sample')}: a part of the file is lost."
+        lacks = (
+            f"lacks at least {format_count(n_lost, 'finished sample')}: a part of the file is lost."
+        )
         return Loss(n_lost, f"{folder.name}: {ATTEMPTS} {lacks}", f"To repeat them, {_RUN_AGAIN}")
-    if n_begun > n_planned:
-        problem = f"{ATTEMPTS} has {count_of(n_begun - n_planned, 'sample')} too many"
+    if n_started > n_planned:
+        problem = f"{ATTEMPTS} has {format_count(n_started - n_planned, 'sample')} too many"
         return Loss(1, f"{folder.name}: {problem}.", _RESTORE_OR_RUN)
+    states = recorded_states(manifest)
     for name in APPENDED_FILES:
-        path = folder.path / name
-        is_lacking = name in incomplete_files(manifest)
-        if is_lacking or (name in states and not states[name].matches(path)):
-            message = f"{folder.name}: {name} was changed after the run's last session: "
-            if is_lacking:
-                message = f"{folder.name}: {name} was changed after an earlier session: "
-            if is_lacking or states[name].is_truncated(path):
-                remedy = f"To repeat it, {_RUN_AGAIN}"
-                if name == ATTEMPTS and (retried := retried_outcomes(manifest)):
-                    retry = option("retry", ",".join(sorted(retried)))
-                    remedy += " If it stays INCOMPLETE, the cache lacks some: "
-                    remedy += f"{retry}, or start a new run: {option('fresh')}."
-                if name == JUDGEMENTS:
-                    remedy += " For judges that are not in it: harness judge."
-                    if manifest.get(REDRAWS_KEY):
-                        remedy += " If it stays INCOMPLETE, the cache lacks some: harness judge "
-                        remedy += f"{folder.name} --judge NAME {option('retry', 'unparseable')}."
-                return Loss(1, f"{message}a part of the file is lost.", remedy)
-            if copies := count_copied_lines(path, states[name]):
-                message = f"{folder.name}: {name} has {count_of(copies, 'line')} twice."
-                return Loss(1, message, "To remove the copies, run the run file again.")
-            return Loss(1, f"{message}it may have lines of another run.", _RESTORE_OR_RUN)
+        if loss := _find_change(folder, manifest, name, states.get(name)):
+            return loss
     if states:
         return None
     if manifest.get("sealed"):  # such a run's files were recorded when its session ended
@@ -227,24 +210,62 @@ def find_loss(folder: RunFolder, attempts: AttemptTable) -> Loss | None:
     return _find_lost_judgements(folder, attempts, manifest)
 
 
+def _find_change(
+    folder: RunFolder, manifest: Mapping[str, Any], name: str, state: FileState | None
+) -> Loss | None:
+    """Return the loss if a file of lines differs from its recorded state, if it has one."""
+    path = folder.path / name
+    if name in incomplete_files(manifest):
+        message = f"{folder.name}: {name} was changed after an earlier session: "
+        return Loss(
+            1, f"{message}a part of the file is lost.", _repeat_remedy(folder, manifest, name)
+        )
+    if state is None or state.matches(path):
+        return None
+    message = f"{folder.name}: {name} was changed after the run's last session: "
+    if state.is_truncated(path):
+        return Loss(
+            1, f"{message}a part of the file is lost.", _repeat_remedy(folder, manifest, name)
+        )
+    if n_copies := count_copied_lines(path, state):
+        message = f"{folder.name}: {name} has {format_count(n_copies, 'line')} twice."
+        return Loss(1, message, "To remove the copies, run the run file again.")
+    return Loss(1, f"{message}it may have lines of another run.", _RESTORE_OR_RUN)
+
+
+def _repeat_remedy(folder: RunFolder, manifest: Mapping[str, Any], name: str) -> str:
+    """Return how to repeat the lost lines of a file."""
+    remedy = f"To repeat it, {_RUN_AGAIN}"
+    if name == ATTEMPTS and (retried := retried_outcomes(manifest)):
+        retry = option("retry", ",".join(sorted(retried)))
+        remedy += " If it stays INCOMPLETE, the cache lacks some: "
+        remedy += f"{retry}, or start a new run: {option('fresh')}."
+    if name == JUDGEMENTS:
+        remedy += " For judges that are not in it: harness judge."
+        if manifest.get(REDRAWS_KEY):
+            remedy += " If it stays INCOMPLETE, the cache lacks some: harness judge "
+            remedy += f"{folder.name} --judge NAME {option('retry', 'unparseable')}."
+    return remedy
+
+
 def needs_rescoring(manifest: Mapping[str, Any], lost: Collection[str]) -> bool:
     """Return whether a run may have scores by two versions of its checks.
 
-    ``lost`` are the files that lack lines, which may be those with the new scores.
+    ``lost`` are the names of files that have lost lines, possibly those with the new scores.
     """
-    rescored = any("rescored" in session for session in manifest.get("sessions", ()))
-    return RESCORING_KEY in manifest or (ATTEMPTS in lost and rescored)
+    was_rescored = any("rescored" in session for session in manifest.get("sessions", ()))
+    return RESCORING_KEY in manifest or (ATTEMPTS in lost and was_rescored)
 
 
 def retried_outcomes(manifest: Mapping[str, Any]) -> frozenset[str]:
-    """Return what the sessions in a manifest have retried, except failed calls (``error``)."""
+    """Return the outcomes that a run's sessions have retried, except ``error``."""
     sessions = manifest.get("sessions", ())
     retried = (name for session in sessions for name in session.get("retried") or ())
     return frozenset(retried) - {"error"}
 
 
 def _was_rescoring_killed(folder: RunFolder, manifest: Mapping[str, Any]) -> bool:
-    """Return whether a rescoring was killed when it had replaced the attempts."""
+    """Return whether a rescoring was killed after it had replaced the attempts."""
     state = recorded_states(manifest).get(ATTEMPTS)
     return RESCORING_KEY in manifest and (state is None or not state.matches(folder.attempts))
 
@@ -256,7 +277,7 @@ def _rescoring_problem(folder: RunFolder) -> tuple[str, str]:
 
 
 def _find_truncation(folder: RunFolder, manifest: Mapping[str, Any]) -> Loss | None:
-    """Return the loss if a file is shorter than at the end of an earlier session."""
+    """Return the loss if a file of lines is shorter than at the end of an earlier session."""
     states = recorded_states(manifest)
     for name in APPENDED_FILES:
         is_cut = name in states and states[name].is_truncated(folder.path / name)
@@ -269,27 +290,27 @@ def _find_truncation(folder: RunFolder, manifest: Mapping[str, Any]) -> Loss | N
 def _find_lost_judgements(
     folder: RunFolder, attempts: AttemptTable, manifest: dict[str, Any]
 ) -> Loss | None:
-    """Return the loss if a finished run of an earlier version has no judgements any more."""
+    """Return the loss if a finished run of an earlier version has no judgements anymore."""
     outcomes = {OUTCOMES[code] for code in set(attempts.outcome.tolist())}
-    judged = not outcomes.isdisjoint(read_register(folder.path).judged)
-    finished = judged and manifest.get("owed") == 0 and bool(run_file_judges(folder.path))
+    is_judged = not outcomes.isdisjoint(read_register(folder.path).judged)
+    is_finished = is_judged and manifest.get("owed") == 0 and bool(run_file_judges(folder.path))
     path = folder.path / JUDGEMENTS
-    if not finished or (path.exists() and path.stat().st_size):
+    if not is_finished or (path.exists() and path.stat().st_size):
         return None
     message = f"{folder.name}: {JUDGEMENTS} was changed after the run's last session: "
     return Loss(1, f"{message}judgements are lost.", f"To repeat them, {_RUN_AGAIN}")
 
 
 def check_resumable(folder: RunFolder, *, attempts: bool = False) -> set[str]:
-    """Refuse to continue a run one of whose files was changed after its last session.
+    """Check that a run's files allow it to continue, and remove repeated lines from them.
 
-    A file of lines may be shorter if the session repeats what it lacks: judgements or, if
-    ``attempts``, both. Lines that a file has twice are removed.
-
-    With ``attempts``, those whose rescoring was interrupted are accepted, too (`needs_rescoring`).
+    Args:
+        folder: The locked run.
+        attempts: Whether the session repeats lost attempts, in addition to judgements, and
+            accepts attempts whose rescoring was interrupted (`needs_rescoring`).
 
     Returns:
-        The names of the files that are shorter. The session may not repeat all that they lack.
+        The names of the files that have lost lines. The session may not repeat all of them.
 
     Raises:
         RunConflict: If a file may have lines or settings of another run, or was edited, or if
@@ -301,7 +322,7 @@ def check_resumable(folder: RunFolder, *, attempts: bool = False) -> set[str]:
         remedy = f"Restore it, or start a new run: {option('fresh')}. Cached replies cost nothing."
         raise RunConflict(problem, remedy)
     remove_copies(folder)
-    ended = folder.count_unfinished(manifest) is not None
+    has_ended = folder.count_unfinished(manifest) is not None
     states = recorded_states(manifest)
     lost = set(incomplete_files(manifest))
     if ATTEMPTS in lost and not attempts:
@@ -310,7 +331,7 @@ def check_resumable(folder: RunFolder, *, attempts: bool = False) -> set[str]:
     for name in (CONFIG, *APPENDED_FILES):
         path = folder.path / name
         state = states.get(name)
-        if state is None or state.matches(path) or (not ended and state.is_prefix_of(path)):
+        if state is None or state.matches(path) or (not has_ended and state.is_prefix_of(path)):
             continue
         if name == ATTEMPTS and RESCORING_KEY in manifest and state.is_prefix_of(path):
             if attempts:
@@ -323,23 +344,25 @@ def check_resumable(folder: RunFolder, *, attempts: bool = False) -> set[str]:
         if name == CONFIG:
             remedy = f"Restore the file, or start a new run: {option('fresh')}."
         raise RunConflict(f"{path} was changed after the run's last session.", remedy)
-    if find_changed_file(folder.path, [JUDGES]) and (
-        unknown := _lost_settings_problem(folder.path)
-    ):
-        raise RunConflict(*unknown)
+    if find_changed_file(folder.path, [JUDGES]):
+        lost_settings = _lost_settings_problem(folder.path)
+        if lost_settings is not None:
+            raise RunConflict(*lost_settings)
     return lost
 
 
 def remove_copies(folder: RunFolder) -> None:
-    """Remove lines that files of a locked run have twice, if nothing else was changed."""
+    """Remove repeated lines from the files of a locked run, if they have no other changes."""
     for name, state in recorded_states(folder.read_manifest()).items():
-        if name in APPENDED_FILES and (copies := remove_copied_lines(folder.path / name, state)):
-            where = folder.path / name
-            _warn_once(f"{where} had {count_of(copies, 'line')} twice: the copies were removed.")
+        path = folder.path / name
+        if name in APPENDED_FILES and (n_copies := remove_copied_lines(path, state)):
+            _warn_once(
+                f"{path} had {format_count(n_copies, 'line')} twice: the copies were removed."
+            )
 
 
 def warn_of_loss(folder: RunFolder, attempts: AttemptTable) -> Loss | None:
-    """Return the same as `find_loss`, and warn of a loss, once for each run."""
+    """Return what a run has lost, as `find_loss`, and warn of it once."""
     loss = find_loss(folder, attempts)
     if loss is not None:
         _warn_once(f"{loss.message} {loss.remedy}")
@@ -347,13 +370,13 @@ def warn_of_loss(folder: RunFolder, attempts: AttemptTable) -> Loss | None:
 
 
 def warn_of_missing(folder: RunFolder, attempts: AttemptTable) -> None:
-    """Warn of samples of a run that are lost or unfinished."""
+    """Warn of a run's samples that are lost or unfinished."""
     if warn_of_loss(folder, attempts) or folder.progress()[0]:
         return
     n_planned = folder.read_manifest().get("samples")
-    n_begun = int(attempts.sample_starts().sum())
+    n_started = int(attempts.sample_starts().sum())
     total = "" if n_planned is None else f" of {n_planned:,}"
-    _warn_once(f"{folder.name} is unfinished, with {n_begun:,}{total} samples begun.")
+    _warn_once(f"{folder.name} is unfinished, with {n_started:,}{total} samples begun.")
 
 
 _warn_once = cache(logger.warning)

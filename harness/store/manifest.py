@@ -33,10 +33,11 @@ from harness.store.run_folder import EXTENDS_KEY, PLACE_KEY, SHARD_KEY, VARIED_K
 
 @functools.cache  # reads 25 files: 8 ms
 def package_versions() -> Mapping[str, str]:
-    """Return, by name, the versions of this package and of its installed direct dependencies."""
+    """Return the versions of this package and its installed direct dependencies, by name."""
     required = metadata.requires(harness.DISTRIBUTION) or []
     versions = {"harness": harness.__version__}
-    for name in (re.split(r"[<>=!~\[; ]", line, maxsplit=1)[0] for line in required):
+    for line in required:
+        name = re.split(r"[<>=!~\[; ]", line, maxsplit=1)[0]
         with contextlib.suppress(metadata.PackageNotFoundError):
             # Not `metadata.version`, which parses all metadata: 12 ms in total.
             text = metadata.distribution(name).read_text("METADATA") or ""
@@ -45,13 +46,24 @@ def package_versions() -> Mapping[str, str]:
 
 
 class Manifest:
-    """A run's manifest, written as sessions begin and end.
+    """A run's manifest, written when sessions begin and end.
 
-    ``variants`` are all variants of the run file, or () if the runs come from no file. ``extends``
-    says whether later evaluations may add further ones. ``varied`` are the keys of the task in
-    which they differ. ``display``
-    has what readers need instead of the run's code. The id of a new run is ``run_id`` or, by
-    default, random. ``finished_before`` is the number of samples that earlier sessions finished.
+    Args:
+        folder: The locked run.
+        run: The resolved run file.
+        fingerprint: Hashes and versions of the run's inputs, by name.
+        simulated: Whether the run's model, its user model or one of its judges is simulated.
+        measure: The metric to report first, or None.
+        variant: The run's variant, or "".
+        variants: All variants of the run file, or () if the runs come from no file.
+        extends: Whether later evaluations may add variants.
+        varied: The keys of the task in which the variants differ.
+        display: Entries that readers need instead of the run's code.
+        run_id: The id of a new run, or "" for a random one.
+        clock: Returns the current Unix time.
+
+    Attributes:
+        finished_before: Number of samples that earlier sessions finished.
     """
 
     def __init__(
@@ -82,8 +94,8 @@ class Manifest:
         if not (self._sessions or folder.has_attempts()):
             self._content[PLACE_KEY] = folder.first_account()
         self._content.setdefault("scoring", 1 if self._sessions else SCORING_VERSION)
-        free = {"folder", "limits", "budget", "measure", "variants", "matrix"}
-        config = run.model_dump_json(exclude=free)
+        unhashed_keys = {"folder", "limits", "budget", "measure", "variants", "matrix"}
+        config = run.model_dump_json(exclude=unhashed_keys)
         self._content |= {
             "schema_version": SCHEMA_VERSION,
             "run": folder.name,
@@ -127,9 +139,12 @@ class Manifest:
         rescored: Mapping[str, int] | None = None,
         lost: Collection[str] = (),
     ) -> None:
-        """Record a session's start, the outcomes that it retries, and counts of a rescoring.
+        """Record the start of a session.
 
-        ``lost`` are the files that have lost lines, which is recorded until `lacks`.
+        Args:
+            retried: Outcomes that the session retries.
+            rescored: Counts of a rescoring, if there was one.
+            lost: Names of files that have lost lines, until `record_incomplete` replaces them.
         """
         session: dict[str, Any] = {
             "started_at": self._clock(),
@@ -137,22 +152,22 @@ class Manifest:
             "ended": "killed",
             "retried": list(retried),
         }
-        written = [*SETTINGS_FILES, *lost]
+        changed_files = [*SETTINGS_FILES, *lost]
         if rescored:
             self._content["scoring"] = SCORING_VERSION
             session["rescored"] = dict(rescored)
-            written.append(ATTEMPTS)
+            changed_files.append(ATTEMPTS)
         self._sessions.append(session)
         if lost:
             self._content[INCOMPLETE_KEY] = sorted(lost)
-        before = self._content.get(STATES_KEY, {})
-        states = {name: state for name, state in before.items() if name not in RESULT_FILES}
-        self._content[STATES_KEY] = states | compute_states(self._folder.path, written)
+        old_states = self._content.get(STATES_KEY, {})
+        states = {name: state for name, state in old_states.items() if name not in RESULT_FILES}
+        self._content[STATES_KEY] = states | compute_states(self._folder.path, changed_files)
         self._content.pop(RESCORING_KEY, None)
         self._write()
 
     def record_plan(self, samples: int, n_unfinished: int, unanswerable: int = 0) -> None:
-        """Record the numbers of samples and of unfinished samples (``n_unfinished``).
+        """Record the number of samples and how many are unfinished.
 
         ``unanswerable`` is the number of instances that a simulated model cannot answer.
         """
@@ -160,33 +175,33 @@ class Manifest:
         self._write()
 
     def set_unfinished(self, n_unfinished: int) -> None:
-        """Set the number of unfinished samples (``n_unfinished``), which `end` writes."""
+        """Set the number of unfinished samples, which `end_session` writes."""
         self._content["owed"] = n_unfinished
 
-    def end_session(self, how: str, problem: str = "") -> None:
+    def end_session(self, ending: str, problem: str = "") -> None:
         """Record how the session ended (`harness.engine.progress.Ending`), and why if it failed."""
-        self._sessions[-1] |= {"ended_at": self._clock(), "ended": how}
+        self._sessions[-1] |= {"ended_at": self._clock(), "ended": ending}
         if problem:
             self._sessions[-1]["problem"] = problem
-        for name in APPENDED_FILES:  # `close` records their new states
+        for name in APPENDED_FILES:  # `record_states` records their new states
             self._content[STATES_KEY].pop(name, None)
         self._write()
 
     def record_incomplete(self, names: Collection[str]) -> None:
-        """Record of which files the session has not repeated what they have lost."""
+        """Record which files have lost lines that the session has not repeated."""
         self._content[INCOMPLETE_KEY] = sorted(names)
         self._write()
 
     def update(self, entries: Mapping[str, object]) -> None:
-        """Add entries, or replace them."""
+        """Add or replace entries."""
         self._content |= msgspec.to_builtins(entries)
         self._write()
 
     def record_states(self, counts: Mapping[str, object]) -> None:
         """Record the states of the files that the session has written.
 
-        ``counts`` are numbers by which a later session notices lost repetitions (`REDRAWS`,
-        `REPEATED`), if they may have changed.
+        ``counts`` are the numbers of repetitions that may have changed, by their keys. Lower
+        numbers reveal lost lines to a later session.
         """
         self._content[STATES_KEY] |= compute_states(
             self._folder.path, (*APPENDED_FILES, *RESULT_FILES)

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import msgspec
 import yaml
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, FileLock, Timeout
 
 from harness.config.identity import conflicting_keys, key_value
 from harness.config.prices import Price
@@ -24,9 +24,9 @@ from harness.config.run_file import RunFile, check_name
 from harness.config.validation import validate
 from harness.config.yaml_text import read_mapping
 from harness.errors import ConfigError, RunConflict, StoreFailed, option
-from harness.execution import ExecutionRefused, executing
-from harness.plugin_loader import CODE, without_removed
-from harness.records import METRICS_VERSION, SCHEMA_VERSION, Time, account_of
+from harness.execution import ExecutionRefused, set_code_permission
+from harness.plugin_loader import CODE_HASH_PREFIX, drop_removed_options
+from harness.records import METRICS_VERSION, SCHEMA_VERSION, Time, budget_account
 from harness.store.file_states import ATTEMPTS as ATTEMPTS
 from harness.store.file_states import JUDGEMENTS as JUDGEMENTS
 from harness.store.file_states import MANIFEST, run_tag, seal_line, write_and_record
@@ -99,14 +99,14 @@ class _Metrics(msgspec.Struct):
 
 
 class Spending(msgspec.Struct):
-    """An upper bound on a run's cost so far (US dollars), and the session that set it."""
+    """An upper bound on a run's cost so far in US dollars, and the session that recorded it."""
 
     session: str = ""
     usd: Annotated[float, msgspec.Meta(gt=-1e-9)] = 0.0  # earlier versions did not round up to 0
 
 
 class Differences(NamedTuple):
-    """How a run file and its inputs have changed since a run began: (before, now) by name."""
+    """How a run file and its inputs have changed since a run started: (old, new) by name."""
 
     settings: Mapping[str, tuple[object, object]]  # by key of the run file
     inputs: Mapping[str, tuple[str, str]]  # by name in the fingerprint
@@ -114,13 +114,13 @@ class Differences(NamedTuple):
     def conflict_error(
         self, run: str, *, cached: bool = True, rescorable: bool = False, data: str = "the data"
     ) -> RunConflict:
-        """Return an error that names the differences.
+        """Return the error that names the differences.
 
         Args:
             run: The run's name.
-            cached: Whether a new run of the model gets replies from the cache.
-            rescorable: Whether to suggest re-scoring.
-            data: How to name the data, if it differs.
+            cached: Whether a new run gets the model's replies from the cache.
+            rescorable: Whether to suggest scoring the answers again.
+            data: How to call the data, if they differ.
         """
         problem = f"The run {run!r} was started with different values: "
         changes = [describe_change(key, *values) for key, values in self.settings.items()]
@@ -139,7 +139,15 @@ class Differences(NamedTuple):
 
 
 class RunFolder:
-    """The folder of one run (``runs/NAME``), with the paths of its files. It need not exist."""
+    """The folder of a run (``runs/NAME``), which need not exist, with the paths of its files.
+
+    Args:
+        root: The folder of all runs.
+        name: The run's name.
+
+    Raises:
+        ConfigError: If the name is invalid.
+    """
 
     def __init__(self, root: Path, name: str) -> None:
         try:
@@ -166,10 +174,27 @@ class RunFolder:
 
     @contextlib.contextmanager
     def lock(self, *, links: bool = False) -> Iterator[None]:
-        """Lock the run in a ``with`` block, creating a missing folder.
+        """Lock the run in a ``with`` block, and create its folder if it is missing.
 
-        Unless ``links``, subfolders that are links are refused.
+        Args:
+            links: Whether subfolders may be links.
+
+        Raises:
+            RunConflict: If another process is working on the run.
+            StoreFailed: If the folder cannot be written, or a newer version has written it.
         """
+        lock = self._acquire_lock()
+        try:
+            with contextlib.suppress(*DECODE_ERRORS, OSError):  # a damaged file is rewritten
+                metrics = msgspec.json.decode(read_file(self.metrics), type=_Metrics)
+                _check_version(self.metrics, metrics.schema_version, METRICS_VERSION)
+            if not links:
+                self._check_no_links(REFERENCES, LABELS, self.servers.name)
+            yield
+        finally:
+            lock.release()
+
+    def _acquire_lock(self) -> BaseFileLock:
         try:
             make_folder(self.path)
             lock = FileLock(self.path / ".lock", timeout=0, fallback_to_soft=False)
@@ -181,41 +206,26 @@ class RunFolder:
         except (OSError, NotImplementedError) as error:
             reason = getattr(error, "strerror", None) or error
             raise StoreFailed(f"Cannot write {self.path}: {reason}.", RUN_REMEDY) from None
-        try:
-            with contextlib.suppress(*DECODE_ERRORS, OSError):  # a damaged file is rewritten
-                metrics = msgspec.json.decode(read_file(self.metrics), type=_Metrics)
-                _check_version(self.metrics, metrics.schema_version, METRICS_VERSION)
-            if not links:
-                self._check_no_links(REFERENCES, LABELS, self.servers.name)
-            yield
-        finally:
-            lock.release()
+        return lock
 
     def _check_no_links(self, *names: str) -> None:
-        """Raise StoreFailed if a file or folder of the run is a link: it may lead anywhere."""
+        """Raise StoreFailed if a file or folder of the run is a link, which may lead anywhere."""
         for path in (self.path / name for name in names):
             if path.is_symlink():
                 with convert_read_errors(path):
                     raise OSError(errno.ELOOP, "")
 
     def read_config(self) -> RunFile:
-        """Read the run file, with all defaults, of the run's latest session."""
+        """Read the run file of the run's latest session, with all defaults.
+
+        Raises:
+            ConfigError: If the file is invalid.
+            StoreFailed: If it is missing or a link.
+        """
         self._check_no_links(self.config.name, ROWS)
         if not self.config.exists() and self.attempts.exists():
             raise StoreFailed(*missing_config_problem(self.config))
-        tree = read_mapping(self.config)
-        if isinstance(task := tree.get("task"), dict):
-            tree["task"] = without_removed(task)
-        if isinstance(judges := tree.get("judges"), list):
-            tree["judges"] = [
-                without_removed(judge) if isinstance(judge, dict) else judge for judge in judges
-            ]
-        if isinstance(model := tree.get("model"), dict):
-            # Earlier versions had no such keys: these values are options of the user's backend.
-            if model.get("cache", "run") not in ("shared", "run", False):
-                del model["cache"]
-            if not isinstance(model.get("version", ""), str):
-                del model["version"]
+        tree = _drop_former_keys(read_mapping(self.config))
         return validate(RunFile, set_rows_path(tree, self.path), str(self.config))
 
     def remove(self) -> None:
@@ -228,14 +238,18 @@ class RunFolder:
                 raise StoreFailed(problem, "Fix its permissions, then delete the rest.") from None
 
     def remove_if_empty(self) -> None:
-        """Delete the run's folder, unless it contains an attempt, a payment or a server's log."""
+        """Delete the run's folder, unless it has an attempt, a payment or a server's log."""
         if not (self.has_attempts() or self.spending.exists() or self.servers.exists()):
             self.remove()
 
     def rename(self, name: str) -> RunFolder:
-        """Rename the run, in its files too, and return the new folder.
+        """Rename the run and its entries in files, and return the new folder.
 
-        Amounts already paid stay attributed to the run.
+        Past payments remain attributed to the run.
+
+        Raises:
+            RunConflict: If the new name is in use, or another process is working on the run.
+            StoreFailed: If the folder cannot be renamed.
         """
         new = RunFolder(self.path.parent, name)
         with self.lock():
@@ -264,22 +278,28 @@ class RunFolder:
         fingerprint: Mapping[str, str],
         resolve: Callable[[RunFile], RunFile] = lambda run: run,
     ) -> Differences:
-        """Return how a run file and its inputs differ from those with which the run was made.
+        """Return how a run file and its inputs differ from those of this run.
 
-        Values that may change when a run continues are omitted. ``fingerprint`` has the inputs'
-        hashes and versions by name. ``resolve`` fills in plug-ins' defaults, which older versions
-        did not record.
+        Values that may change when a run continues are not compared.
+
+        Args:
+            run: The run file.
+            fingerprint: Hashes and versions of its inputs, by name.
+            resolve: Fills in defaults of plug-ins, which earlier versions did not record.
         """
         old = self.read_config()
-        before = self.read_manifest().get("fingerprint", {})
-        # A run's code is not executed. Present versions record the defaults of its options.
-        with executing("refused"), contextlib.suppress(ExecutionRefused):
+        old_inputs = self.read_manifest().get("fingerprint", {})
+        # A run's code is not executed. Current versions record the defaults of its options.
+        with set_code_permission("refused"), contextlib.suppress(ExecutionRefused):
             old = resolve(old)
-        changed = {name: now for name, now in fingerprint.items() if before.get(name, now) != now}
-        return Differences(
-            {key: (key_value(old, key), key_value(run, key)) for key in conflicting_keys(old, run)},
-            {name: (before[name], now) for name, now in changed.items()},
-        )
+        inputs: dict[str, tuple[str, str]] = {}
+        for name, new_input in fingerprint.items():
+            if old_inputs.get(name, new_input) != new_input:
+                inputs[name] = (old_inputs[name], new_input)
+        settings = {
+            key: (key_value(old, key), key_value(run, key)) for key in conflicting_keys(old, run)
+        }
+        return Differences(settings, inputs)
 
     def write_config(self, run: RunFile) -> None:
         """Write the run file, with all defaults, to the folder."""
@@ -288,7 +308,11 @@ class RunFolder:
         write_atomically(self.config, text.encode())
 
     def read_manifest(self) -> dict[str, Any]:
-        """Read the run's manifest, or return {} if the file is missing."""
+        """Read the run's manifest ({} if it is missing).
+
+        Raises:
+            StoreFailed: If the manifest is damaged, or a newer version has written it.
+        """
         remedy = f"Restore it, or start a new run: {option('fresh')}. Cached replies cost nothing."
         manifest = read_json(self.manifest, dict[str, Any], remedy)
         version = manifest.get("schema_version")
@@ -312,21 +336,21 @@ class RunFolder:
     def run_id(self) -> str:
         """Return the run's id, or a new one if the folder has no manifest yet.
 
-        A new id is random, except for its account (`account_of`), to which payments are booked.
-        If the folder is deleted, a run of the same name is therefore another run, but its budget
-        counts what the deleted run has spent. The account is a hash of the path and the machine's
-        name: in a team, the runs of two machines may have the same path. If the manifest has no id
+        A new id is random except for the account (`budget_account`), to which payments are booked.
+        A new run with the name of a deleted run is therefore another run, but its budget includes
+        what the deleted run has spent. The account is a hash of the path and the machine's name,
+        because runs on two machines of a team may have the same path. If the manifest has no id
         (version 0.1.0), the id is a hash of the path.
         """
         manifest = self.read_manifest()
-        if id_ := manifest.get("id"):
-            return str(id_)
+        if run_id := manifest.get("id"):
+            return str(run_id)
         if manifest:
             return _path_hash(str(self.path.absolute()))
         return new_run_id(self.first_account())
 
     def first_account(self) -> str:
-        """Return the account of the first run with this name on this machine."""
+        """Return the account of the first run with this path on this machine."""
         return _path_hash(f"{platform.node()} {self.path.absolute()}")
 
     def was_made_here(self) -> bool:
@@ -336,56 +360,78 @@ class RunFolder:
         the account of a run's name.
         """
         manifest = self.read_manifest()
-        place = manifest.get(PLACE_KEY) or account_of(manifest.get("id", ""))
-        return bool(place == self.first_account())
+        account = manifest.get(PLACE_KEY) or budget_account(manifest.get("id", ""))
+        return bool(account == self.first_account())
 
     def line_sealer(self) -> Callable[[bytes], bytes]:
-        """Return the function that seals lines which the run writes (`line_seals`)."""
+        """Return a function that adds the run's seal to a line (`seal_line`)."""
         return partial(seal_line, tag=run_tag(self.run_id()))
 
     def read_spending(self) -> Spending:
-        """Read the recorded upper bound on the run's cost, 0 if none is recorded."""
+        """Read the recorded upper bound on the run's cost (0 if none is recorded)."""
         remedy = "Remove it: the cost is then taken from the run's attempts and the cache."
         return read_json(self.spending, Spending, remedy)
 
     def write_spending(self, session: str, usd: float) -> None:
-        """Record an upper bound on the run's cost (US dollars), and the session's id."""
+        """Record an upper bound on the run's cost in US dollars, and the session's id."""
         write_json(self.spending, Spending(session, usd))
 
     def write_prices(self, prices: Mapping[str, Price]) -> None:
-        """Record prices of models, by the key of their section, and keep those of other keys."""
-        before = read_prices(self.path)
-        now = {**before, **prices}
-        if now != before:
-            tree = {key: price.model_dump(exclude_defaults=True) for key, price in now.items()}
+        """Add or replace prices of models, by the key of their section in the run file."""
+        old_prices = read_prices(self.path)
+        new_prices = {**old_prices, **prices}
+        if new_prices != old_prices:
+            tree = {}
+            for key, price in new_prices.items():
+                tree[key] = price.model_dump(exclude_defaults=True)
             write_and_record(self.path / PRICES, format_json(tree))
 
     def progress(self, manifest: Mapping[str, Any] | None = None) -> tuple[bool, int | None]:
-        """Return whether the run is complete, and its total number of samples (None if unknown).
+        """Return whether the run is complete, and its number of samples (None: unknown).
 
-        That is what the manifest says, which need not be read if it is given.
+        ``manifest`` is the run's manifest (default: it is read).
         """
         manifest = self.read_manifest() if manifest is None else manifest
-        planned = manifest.get("samples")
-        return planned is not None and manifest.get("owed") == 0, planned
+        n_samples = manifest.get("samples")
+        is_complete = n_samples is not None and manifest.get("owed") == 0
+        return is_complete, n_samples
 
     def count_unfinished(self, manifest: Mapping[str, Any] | None = None) -> int | None:
         """Return the number of unfinished samples, or None during a session or after a kill.
 
-        That is what the manifest says, which need not be read if it is given.
+        ``manifest`` is the run's manifest (default: it is read).
         """
         manifest = self.read_manifest() if manifest is None else manifest
         sessions = manifest.get("sessions") or [{"ended": "killed"}]
-        return None if sessions[-1].get("ended") == "killed" else manifest.get("owed")
+        if sessions[-1].get("ended") == "killed":
+            return None
+        return manifest.get("owed")
+
+
+def _drop_former_keys(tree: dict[str, Any]) -> dict[str, Any]:
+    """Remove keys that earlier versions recorded, and this version does not have, in place."""
+    if isinstance(task := tree.get("task"), dict):
+        tree["task"] = drop_removed_options(task)
+    if isinstance(judges := tree.get("judges"), list):
+        tree["judges"] = [
+            drop_removed_options(judge) if isinstance(judge, dict) else judge for judge in judges
+        ]
+    if isinstance(model := tree.get("model"), dict):
+        # Earlier versions had no such keys: these values are options of the user's backend.
+        if model.get("cache", "run") not in ("shared", "run", False):
+            del model["cache"]
+        if not isinstance(model.get("version", ""), str):
+            del model["version"]
+    return tree
 
 
 def new_run_id(account: str) -> str:
-    """Return a new id of a run whose payments are booked to an account (`account_of`)."""
+    """Return a new id of a run whose payments are booked to an account (`budget_account`)."""
     return f"{account}.{uuid4().hex[:16]}"
 
 
-def _path_hash(where: str) -> str:
-    return blake2b(where.encode(errors="surrogateescape"), digest_size=16).hexdigest()
+def _path_hash(path: str) -> str:
+    return blake2b(path.encode(errors="surrogateescape"), digest_size=16).hexdigest()
 
 
 def references_folder(folder: RunFolder) -> RunFolder:
@@ -394,7 +440,7 @@ def references_folder(folder: RunFolder) -> RunFolder:
 
 
 def set_rows_path(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return a recorded run file with the path of its rows, if the run has a copy of them."""
+    """Return a recorded run file in which the task reads the run's copy of its rows, if any."""
     task = tree.get("task")
     if not isinstance(task, dict):
         return tree
@@ -409,23 +455,22 @@ def set_rows_path(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
 def missing_config_problem(path: Path) -> tuple[str, str]:
     """Return the problem and the remedy if a run has lost its run file."""
     problem = f"{path} is missing: what the run's attempts stand for is unknown."
-    return (
-        problem,
-        f"Restore it, or start a new run: {option('fresh')}. Cached replies cost nothing.",
-    )
+    remedy = f"Restore it, or start a new run: {option('fresh')}. Cached replies cost nothing."
+    return problem, remedy
 
 
 def read_prices(folder: Path) -> dict[str, Price]:
-    """Return the prices recorded in a run's folder (if any), by the key of the model's section."""
+    """Return the prices recorded in a run's folder, by the key of the model's section."""
     path = folder / PRICES
     sections = read_json(path, dict[str, Any], "Remove it and run again.")
     return {key: validate(Price, section, str(path)) for key, section in sections.items()}
 
 
-def _check_version(path: Path, version: int, newest: int) -> None:
-    if version > newest:
+def _check_version(path: Path, version: int, known_version: int) -> None:
+    if version > known_version:
+        problem = f"{path}: schema version {version} is newer than {known_version}, "
         raise StoreFailed(
-            f"{path}: schema version {version} is newer than {newest}, which this harness knows.",
+            f"{problem}which this harness knows.",
             f"Use the version of the harness that wrote it, or start a new run: {option('fresh')}.",
         )
 
@@ -438,11 +483,11 @@ _INPUT_DESCRIPTIONS = {
 }
 _INPUT_DESCRIPTIONS["recording"] = "the recording"
 _INPUT_DESCRIPTIONS |= dict.fromkeys(("prompt", "template"), "the prompts")
-"""What names in a fingerprint mean to users. Other names are those of files and plug-ins."""
+"""Descriptions of names in a fingerprint. Other names are those of files and plug-ins."""
 
 
 def describe_change(key: str, old: object, new: object) -> str:
-    """Describe a value's change, or return the key if values are long, hashes or sections."""
+    """Describe a setting's change, or return its key if values are long, hashes or sections."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return key
     text = f"{key} ({old}, now {new})"
@@ -450,7 +495,10 @@ def describe_change(key: str, old: object, new: object) -> str:
 
 
 def describe_input_change(key: str, old: str, new: str, data: str = "the data") -> str:
-    """Describe the change of a value in a fingerprint, without any hash."""
+    """Describe the change of an entry in a fingerprint, without hashes.
+
+    ``data`` is the name to use for the data.
+    """
     if key.endswith(HASH_SUFFIX):
         name = input_name(key)
         return {**_INPUT_DESCRIPTIONS, "dataset": data, "documents": data}.get(name, name)
@@ -459,14 +507,14 @@ def describe_input_change(key: str, old: str, new: str, data: str = "the data") 
 
 def input_name(key: str) -> str:
     """Return the name of a hashed input, such as ``./mine.py``, by its key in a fingerprint."""
-    return key.removeprefix(CODE).removesuffix(HASH_SUFFIX)
+    return key.removeprefix(CODE_HASH_PREFIX).removesuffix(HASH_SUFFIX)
 
 
 def rehashed_inputs(earlier: Mapping[str, str], later: Mapping[str, str]) -> list[str]:
-    """Return the names of code of which an ``earlier`` fingerprint has a hash of another kind.
+    """Return the names of code that an ``earlier`` fingerprint hashed in another way.
 
-    Earlier versions of the harness hashed a user's code differently, under keys without `CODE`.
-    Whether the code has changed since is unknown.
+    Earlier versions of the harness used keys without `CODE_HASH_PREFIX` for this. Whether the code
+    has changed since is unknown.
     """
-    code_keys = [key for key in later if key.startswith(CODE)]
-    return [input_name(key) for key in code_keys if key.removeprefix(CODE) in earlier]
+    code_keys = [key for key in later if key.startswith(CODE_HASH_PREFIX)]
+    return [input_name(key) for key in code_keys if key.removeprefix(CODE_HASH_PREFIX) in earlier]

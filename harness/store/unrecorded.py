@@ -9,9 +9,9 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.errors import DataInvalid
-from harness.records import LARGEST, CallFigures, Usage
+from harness.records import MAX_MAGNITUDE, CallTotals, Usage
 
-F = TypeVar("F", bound=CallFigures)
+F = TypeVar("F", bound=CallTotals)
 
 UNRECORDED_KEY = "unrecorded"  # the manifest's key for calls whose lines are lost, by model
 
@@ -22,7 +22,7 @@ class UnrecordedCalls(msgspec.Struct, frozen=True):
     n_calls: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] = 0
     usage: Usage = Usage()
     n_calls_without_usage: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] = 0
-    usd: Annotated[float, msgspec.Meta(ge=0, le=LARGEST)] = 0.0
+    usd: Annotated[float, msgspec.Meta(ge=0, le=MAX_MAGNITUDE)] = 0.0
     n_calls_without_cost: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] = 0
 
     def __add__(self, calls: UnrecordedCalls) -> UnrecordedCalls:

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from typing_extensions import override
 
 from harness.datasets.rows import Row, check_no_tool_calls, convert_row
-from harness.errors import ConfigError, DataInvalid, nearest, raised_as
+from harness.errors import ConfigError, DataInvalid, reraise_as, suggest_name
 from harness.plugin_loader import Kind
 from harness.ports import Task
 from harness.prompts import Template
@@ -35,7 +35,7 @@ from harness.records import (
     Score,
     UserRole,
     content_hash,
-    encodable,
+    replace_surrogates,
 )
 from harness.scoring.checks import JUDGE_KEY, ROW_OPTIONS, Check, field_reference, require_field
 from harness.scoring.extraction import Extraction, misread_answer, prompt_mismatches
@@ -298,14 +298,14 @@ def row_groups(row: Row, labels: Sequence[str]) -> dict[str, str]:
     for label in labels:
         if label not in row:
             problem = f"task.groups names {label!r:.60}, which the row does not have."
-            raise DataInvalid(problem, nearest(label, map(str, row)))
+            raise DataInvalid(problem, suggest_name(label, map(str, row)))
     groups = {}
     labelled_values = {label: row[label] for label in labels}
     for label, value in {**labelled_values, **groups_field}.items():
         if not isinstance(value, str | int | float):
             raise DataInvalid(f"the group {label!r:.60} must be text, a number, true or false.")
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        groups[str(label)] = encodable(text)
+        groups[str(label)] = replace_surrogates(text)
     return groups
 
 
@@ -341,7 +341,7 @@ class JudgeChecks:
         self._panels = panels or {}
         self._rows = rows
         for check in self._shared:
-            with raised_as(ConfigError, "task.checks: "):
+            with reraise_as(ConfigError, "task.checks: "):
                 self._validate(check)
 
     def criteria_by_judge(self, checks: Sequence[Check], row: Row) -> CriteriaByJudge:
@@ -418,12 +418,12 @@ class JudgeChecks:
         for option in check.options:
             if option != CRITERIA_FIELD:
                 problem = f"the check {check.name!r} by a judge has no option {option!r:.60}."
-                raise DataInvalid(problem, nearest(option, [CRITERIA_FIELD]))
+                raise DataInvalid(problem, suggest_name(option, [CRITERIA_FIELD]))
         if self._judges is None:
             return
         members = self._members(check.name)
         if not self._judges.keys() >= set(members):
-            remedy = nearest(check.name, [*self._judges, *self._panels])
+            remedy = suggest_name(check.name, [*self._judges, *self._panels])
             problem = f"a check names the judge {check.name!r:.60}, which is not in the run file."
             raise DataInvalid(problem, remedy or "Add it to judges: (harness docs judges).")
         without_criteria = [judge for judge in members if not self._judges[judge]]
@@ -532,7 +532,7 @@ class PlayedUsers:
     def __init__(self, shared: Mapping[str, Any] | None) -> None:
         self._shared = dict(shared or {})
         if self._shared:
-            with raised_as(ConfigError):
+            with reraise_as(ConfigError):
                 _user_role({"goal": "-", **self._shared}, "task.user")
         self._templates: dict[str, Template] = {}
         for name in _TEMPLATE_OPTIONS:

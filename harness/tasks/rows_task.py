@@ -17,8 +17,8 @@ from typing_extensions import override
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import Row, RowSource, iter_unique, row_id, row_messages
-from harness.errors import ConfigError, DataInvalid, Unparseable, raised_as
-from harness.plugin_loader import CODE, kind
+from harness.errors import ConfigError, DataInvalid, Unparseable, reraise_as
+from harness.plugin_loader import CODE_HASH_PREFIX, kind
 from harness.ports import LOGLIKELIHOODS
 from harness.prompts import Template
 from harness.records import (
@@ -29,7 +29,7 @@ from harness.records import (
     Message,
     Request,
     Score,
-    encodable,
+    replace_surrogates,
     verdict,
 )
 from harness.scoring.checkers import JsonSchemaChecker
@@ -67,7 +67,7 @@ from harness.tasks.items import (
     schema_constraint,
     turn_rows,
 )
-from harness.wording import first_few
+from harness.wording import join_first
 
 MAX_CHECKED_INSTANCES = 200  # that `prompt_errors` examines
 
@@ -168,14 +168,14 @@ class RowsTask(Conversations):
     def _read(self) -> Iterator[tuple[str, RowInstance]]:
         """Yield each row's location and its instance."""
         for number, (location, row) in enumerate(self._source.rows(), start=1):
-            with raised_as(DataInvalid, f"{location}: "):
+            with reraise_as(DataInvalid, f"{location}: "):
                 instance = self._instance(row, number)
             yield location, instance
 
     def _instance(self, row: Row, number: int) -> RowInstance:
         if self._adapt is not None:
             row = self._adapt(row)
-        name = encodable(row_id(row, number, ""))
+        name = replace_surrogates(row_id(row, number, ""))
         label = row.get("cluster")
         if isinstance(label, bool) or not isinstance(label, str | int | None):
             raise DataInvalid("'cluster' must be text or an integer.")
@@ -264,14 +264,14 @@ class RowsTask(Conversations):
         reserved = {"id", "groups", "cluster", "checks", "messages", "turns", "user"}
         for number, (location, row) in enumerate(self._source.rows(), start=1):
             fields = {name: value for name, value in row.items() if name not in reserved}
-            yield encodable(row_id(row, number, f"{location}: ")), fields
+            yield replace_surrogates(row_id(row, number, f"{location}: ")), fields
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the rows' hashes, those of templates and checks, and the version of ``regex``."""
         hashes = {path: sha256(Path(path)) for path in schema_files(self._shared)}
         for name in self._named_checkers():
-            if digest := kind("checkers").own_sha256(name):
-                hashes[f"{CODE}{self._file_names.get(name, name)}"] = digest
+            if digest := kind("checkers").user_code_sha256(name):
+                hashes[f"{CODE_HASH_PREFIX}{self._file_names.get(name, name)}"] = digest
         if self._choices is not None and self._message_template is not None:
             hashes["choices"] = _json_sha256(
                 [self._choices.settings(), self._message_template.text]
@@ -482,7 +482,7 @@ class RowsTask(Conversations):
             instance = self.at_turn(first_turn, [""] * len(first_turn.data.next_turns))
             for problem in self._prompt_problems(instance):
                 ids_by_problem.setdefault(problem, []).append(instance.id)
-        return [f"{problem} ({first_few(ids, 1)})" for problem, ids in ids_by_problem.items()]
+        return [f"{problem} ({join_first(ids, 1)})" for problem, ids in ids_by_problem.items()]
 
     def _prompt_problems(self, instance: RowInstance) -> Iterator[str]:
         item = instance.data

@@ -11,8 +11,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from harness.report.table import FORMATS, Table, TableDocument
-from harness.report.terminal import terminal
-from harness.report.text import inert_text
+from harness.report.terminal import render_for_terminal
+from harness.report.text import escape_text
 
 PIPED_SIZE = (160, 24)  # columns and lines of output to a file or program, unless COLUMNS is set
 _width = None if sys.stdout.isatty() else shutil.get_terminal_size(PIPED_SIZE).columns
@@ -22,12 +22,12 @@ messages = Console(stderr=True, highlight=False)
 
 def say(text: str, style: str = "") -> None:
     """Print a message to stderr, with control characters escaped and markup not interpreted."""
-    messages.print(inert_text(text), style=style or None, soft_wrap=True)
+    messages.print(escape_text(text), style=style or None, soft_wrap=True)
 
 
 def write(text: str) -> None:
     """Print a line of results to stdout, with control characters escaped."""
-    output.print(inert_text(text), soft_wrap=True)
+    output.print(escape_text(text), soft_wrap=True)
 
 
 class ExactOutput:
@@ -36,14 +36,14 @@ class ExactOutput:
     def write(self, text: str) -> int:
         """Write text, and return its length. For a terminal, control characters are escaped."""
         if sys.stdout.isatty():
-            text = inert_text(text).plain
+            text = escape_text(text).plain
         return sys.stdout.write(text)
 
 
 def show(document: TableDocument | Table, form: str = "table") -> None:
     """Print a table or document as text tables, or in another of the `FORMATS`."""
     if form == "table" or isinstance(document, Table):
-        output.print(terminal(document))
+        output.print(render_for_terminal(document))
     else:
         ExactOutput().write(FORMATS[form](document))
 
@@ -62,5 +62,5 @@ def print_facts(facts: Mapping[str, str], style: str = "") -> None:
     table.add_column(style="dim")
     table.add_column(style=style, overflow="fold")
     for name, text in facts.items():
-        table.add_row(Text(name), inert_text(text))
+        table.add_row(Text(name), escape_text(text))
     output.print(table)

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from harness.calls.signals import Notices, Stop
 from harness.engine.progress import Tally
-from harness.report.text import inert, inert_text, percent, usd
+from harness.report.text import escape_name, escape_text, format_percent, format_usd
 from harness.terminal.console import messages
 
 T = TypeVar("T")
@@ -96,7 +96,7 @@ class Display:
 
         def print_notice(text: str) -> None:
             with contextlib.suppress(OSError):
-                messages.print(Text(f"{name}: ") + inert_text(text), soft_wrap=True)
+                messages.print(Text(f"{name}: ") + escape_text(text), soft_wrap=True)
 
         self.tallies[name] = tally
         self._stop = partial(asyncio.get_running_loop().call_soon_threadsafe, stop.request)
@@ -124,7 +124,7 @@ class Display:
         parts.append(self._runs_table())
         content = Group(*parts)
         if self._live:
-            self._erase_wrapped()
+            self._erase_wrapped_rows()
             lines = messages.render_lines(content, pad=False)
             self._drawn_width = messages.width
             self._drawn_lengths = [Segment.get_line_length(line) for line in lines]
@@ -143,10 +143,10 @@ class Display:
             if (tally := tallies.get(name)) is not None:
                 rate = _rates(tally)[-1][1]
                 cells = [_format_samples(tally), rate, f"calls {_format_calls(tally)}"]
-            table.add_row(inert(title), *map(Text, cells[:1] if is_narrow else cells))
+            table.add_row(escape_name(title), *map(Text, cells[:1] if is_narrow else cells))
         return table
 
-    def _erase_wrapped(self) -> None:
+    def _erase_wrapped_rows(self) -> None:
         """Erase the rows, unknown to Rich, of lines that a narrowed terminal has wrapped."""
         width = max(1, messages.width)
         n_rows = 0
@@ -158,7 +158,7 @@ class Display:
 
 def format_exact_usd(cost: float) -> str:
     """Format US dollars with at least four decimal places, to compare them with a budget."""
-    return usd(cost) if 0 < cost < 1 else f"${cost:,.4f}"
+    return format_usd(cost) if 0 < cost < 1 else f"${cost:,.4f}"
 
 
 @contextlib.contextmanager
@@ -194,14 +194,14 @@ def _rates(tally: Tally) -> list[tuple[str, str]]:
     """Return the labels and texts of the mean score or of the pass rates so far."""
     if tally.n_scored and not tally.judged_answers:
         mean = tally.score_sum / tally.n_scored
-        return [(f"mean {inert(tally.score).plain}", f"{mean:.4g} of {tally.n_scored:,}")]
+        return [(f"mean {escape_name(tally.score).plain}", f"{mean:.4g} of {tally.n_scored:,}")]
     counts = [("passed", tally.passed, tally.judged)]
     if tally.rounds > 1:
         first = ("first answers", tally.first_passed, tally.first_judged)
         counts = [first, ("last round", tally.passed, tally.judged)]
     rates = []
     for label, n_passed, n_judged in counts:
-        text = f"{percent(n_passed, n_judged)} of {n_judged:,}" if n_judged else "none yet"
+        text = f"{format_percent(n_passed, n_judged)} of {n_judged:,}" if n_judged else "none yet"
         rates.append((label, text))
     return rates
 
@@ -281,15 +281,15 @@ def _run_view(run: _WatchedRun, cpu: _CpuMeter) -> RenderableType:
     n_done = tally.finished_earlier + tally.done
     total = max(1, tally.finished_earlier + tally.expected)
     width = max(10, min(30, messages.width - len(run.name) - 2))
-    bar.add_row(inert(run.name), ProgressBar(total=total, completed=n_done, width=width))
+    bar.add_row(escape_name(run.name), ProgressBar(total=total, completed=n_done, width=width))
     facts = []
     for label, text in (*_run_facts(run), *_speed_facts(run.notices, cpu)):
         facts.append(Text.assemble((f"{label} ", "dim"), text))
     parts: list[RenderableType] = [bar, _wrap_facts(facts, messages.width)]
     if tally.last_error:
-        parts.append(Text(inert(f"last error: {tally.last_error}").plain, style="red"))
+        parts.append(Text(escape_name(f"last error: {tally.last_error}").plain, style="red"))
     for notice in run.notices.messages:  # wrapped, not cut: the reason may be at the end
-        parts.append(Text(inert_text(notice).plain[:300], style="yellow"))
+        parts.append(Text(escape_text(notice).plain[:300], style="yellow"))
     if run.stop.requested:
         parts.append(Text("Ctrl-C again stops at once.", style="yellow"))
     return Group(*parts)
@@ -313,12 +313,15 @@ def _run_facts(run: _WatchedRun) -> Iterator[tuple[str, str]]:
     yield from _rates(tally)
     yield "calls", _format_calls(tally)
     yield "tokens", f"{tally.usage.input_tokens:,} in, {tally.usage.output_tokens:,} out"
-    paid = usd(tally.cost_usd if tally.cost_known else None)
+    paid = format_usd(tally.cost_usd if tally.cost_known else None)
     if tally.paid_before and tally.cost_known:
-        paid += f" in this session, {usd(tally.paid_usd)} in all"
+        paid += f" in this session, {format_usd(tally.paid_usd)} in all"
     yield "paid", paid
     if tally.budget is not None:  # spent by all runs that share the budget
-        yield "budget", f"{format_exact_usd(tally.budget.spent_usd)} of {usd(tally.budget.usd)}"
+        yield (
+            "budget",
+            f"{format_exact_usd(tally.budget.spent_usd)} of {format_usd(tally.budget.usd)}",
+        )
     outcomes = [f"{count:,} {outcome}" for outcome, count in sorted(tally.outcomes.items())]
     yield "outcomes", ", ".join(outcomes) or "none yet"
     if run.stop.requested:

@@ -7,11 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.analysis.breakdown import (
-    any_of_first,
+    best_of_first_rounds,
     is_share,
-    of_round,
-    value_of,
-    values_by,
+    mean_by_group,
+    mean_score,
+    select_round,
 )
 from harness.analysis.metrics import PASS_RATE
 from harness.records import Score
@@ -42,13 +42,13 @@ def test_agrees_with_the_summary(make, table_of, summary_of, samples) -> None:
     attempts = list(attempts_of(make, samples))
     table, summary = table_of(attempts), summary_of(attempts)
     for k in summary.rounds.any_of_first_k:
-        part = values_by(any_of_first(table, k), PASS_RATE)[()]
+        part = mean_by_group(best_of_first_rounds(table, k), PASS_RATE)[()]
         assert part.mean == pytest.approx(summary.rounds.any_of_first_k[k])
         assert part.stderr == pytest.approx(summary.rounds.any_of_first_k_stderr[k])
         assert part.n == summary.rounds.any_of_first_k_n[k]
-        each = values_by(of_round(table, k), PASS_RATE)[()]
+        each = mean_by_group(select_round(table, k), PASS_RATE)[()]
         assert (each.mean, each.n) == (summary.rounds.each[k], summary.rounds.n[k])
-    last = values_by(table.last_rounds(), PASS_RATE, "letter")
+    last = mean_by_group(table.last_rounds(), PASS_RATE, "letter")
     assert {key for (key,) in last} == set(summary.groups["letter"])
     for (group,), part in last.items():
         other = summary.groups["letter"][group]
@@ -63,7 +63,7 @@ def test_agrees_with_the_summary(make, table_of, summary_of, samples) -> None:
 @given(samples=SAMPLES, k=st.integers(1, 3))
 def test_any_of_first_agrees_with_plain_loops(make, table_of, samples, k) -> None:
     table = table_of(attempts_of(make, samples))
-    found = values_by(any_of_first(table, k), PASS_RATE, "letter", "unit")
+    found = mean_by_group(best_of_first_rounds(table, k), PASS_RATE, "letter", "unit")
     expected: dict[tuple[str, str], list[bool]] = {}
     for unit, group, verdicts in samples:
         known = [passed for passed in verdicts[:k] if passed is not None]
@@ -76,18 +76,20 @@ def test_any_of_first_agrees_with_plain_loops(make, table_of, samples, k) -> Non
 
 def test_no_attempts_are_no_rate(table_of) -> None:
     nothing = table_of([])
-    assert values_by(any_of_first(nothing, 2), PASS_RATE)[()].mean is None
-    assert values_by(of_round(nothing), PASS_RATE, "structure") == {}
+    assert mean_by_group(best_of_first_rounds(nothing, 2), PASS_RATE)[()].mean is None
+    assert mean_by_group(select_round(nothing), PASS_RATE, "structure") == {}
 
 
 def test_what_lacks_one_of_the_labels_is_in_no_group(make, table_of) -> None:
     table = table_of(
         [make("a", True, groups={"one": "x"}), make("b", False, groups={"one": "x", "two": "y"})]
     )
-    assert {key: part.n for key, part in values_by(table, PASS_RATE, "one").items()} == {("x",): 2}
-    assert {key: part.mean for key, part in values_by(table, PASS_RATE, "one", "two").items()} == {
-        ("x", "y"): 0.0
+    assert {key: part.n for key, part in mean_by_group(table, PASS_RATE, "one").items()} == {
+        ("x",): 2
     }
+    assert {
+        key: part.mean for key, part in mean_by_group(table, PASS_RATE, "one", "two").items()
+    } == {("x", "y"): 0.0}
 
 
 def test_means_are_the_summarys(make, table_of, summary_of) -> None:
@@ -102,8 +104,8 @@ def test_means_are_the_summarys(make, table_of, summary_of) -> None:
     ]
     attempts.append(make("i9", None, groups={"parity": "a"}))
     table, summary = table_of(attempts), summary_of(attempts)
-    assert not any(part.n for part in values_by(table, "bleu", "parity").values())
-    for (group,), part in values_by(table, "f1", "parity").items():
+    assert not any(part.n for part in mean_by_group(table, "bleu", "parity").values())
+    for (group,), part in mean_by_group(table, "f1", "parity").items():
         other = summary.groups["parity"][group].scores["f1"]
         assert (part.mean, part.stderr, part.ci95) == (other.mean, other.stderr, other.ci95)
         assert (part.n, part.missing) == (other.n, other.missing)
@@ -112,11 +114,12 @@ def test_means_are_the_summarys(make, table_of, summary_of) -> None:
 def test_recorded_first_rounds_and_sources(table_of, recorded, expected_tables) -> None:
     table = table_of(recorded)
     first = {
-        group: part for (group,), part in values_by(of_round(table), PASS_RATE, "structure").items()
+        group: part
+        for (group,), part in mean_by_group(select_round(table), PASS_RATE, "structure").items()
     }
     expected = {k: v for k, v in expected_tables["round1"].items() if k not in ("overall", "n")}
     assert {group: part.mean for group, part in first.items()} == pytest.approx(expected)
-    cells = values_by(of_round(table), PASS_RATE, "structure", "source")
+    cells = mean_by_group(select_round(table), PASS_RATE, "structure", "source")
     for group, part in first.items():
         assert sum(cell.n for (name, _), cell in cells.items() if name == group) == part.n
 
@@ -132,9 +135,9 @@ def test_a_share_is_declared_and_not_guessed(make, table_of) -> None:
     expected = scipy.stats.t.interval(0.95, 29, values.mean(), scipy.stats.sem(values))
     count, share, earlier = table(share=False), table(share=True), table()
     assert [is_share(one, "x") for one in (count, share, earlier)] == [False, True, True]
-    assert value_of(count, "x").ci95 == pytest.approx(expected)
+    assert mean_score(count, "x").ci95 == pytest.approx(expected)
     assert expected[1] > 1
-    assert value_of(share, "x").ci95[1] < 1
+    assert mean_score(share, "x").ci95[1] < 1
     verdicts = table_of([make("a", True, scores={"x": Score(True)}), make("b", False)])
     assert is_share(verdicts, "x")
     assert is_share(verdicts, PASS_RATE)

@@ -5,7 +5,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from harness.analysis.breakdown import weighted_means
+from harness.analysis.breakdown import weighted_mean_by_group
 from harness.records import Score
 
 
@@ -19,7 +19,7 @@ def test_the_error_of_a_weighted_mean_is_that_of_weighted_least_squares(
         make(f"{n}", None, scores={"x": Score(value), "w": Score(weight)}, cluster=cluster)
         for n, (value, weight, cluster) in enumerate(rows)
     )
-    (found,) = weighted_means(table, "x", "w").values()
+    (found,) = weighted_mean_by_group(table, "x", "w").values()
     mean = np.average(values, weights=weights)
     residuals = weights * (values - mean)
     totals = [residuals[[one == name for one in clusters]].sum() for name in set(clusters)]
@@ -36,7 +36,7 @@ def test_the_weighted_mean_of_ratings_is_not_cut_at_1(make, table_of) -> None:
         make(f"{n}", None, scores={"x": Score(value, share=False), "w": Score(weight)})
         for n, (value, weight) in enumerate(zip(values.tolist(), weights.tolist(), strict=True))
     )
-    (found,) = weighted_means(table, "x", "w").values()
+    (found,) = weighted_mean_by_group(table, "x", "w").values()
     assert found.mean is not None
     assert found.ci95 is not None
     assert found.stderr is not None

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from harness.analysis.clustered import (
     clustered_mean,
     degrees_of_freedom,
-    linearised,
     linearised_share,
+    linearised_statistic,
     share_interval,
 )
 from tests.analysis.statsmodels_reference import satterthwaite
@@ -92,7 +92,7 @@ def test_an_error_that_few_clusters_show_is_not_taken_for_small() -> None:
     many = clustered_mean(np.tile(values, 3), np.arange(180) // 3)
     assert (many.effective_n or 0) > 3 * few.effective_n
     fractions = clustered_mean(np.tile(values * 0.9, 1), np.arange(60) // 3)
-    assert fractions.largest == np.inf, "no verdicts"
+    assert fractions.max_effective_n == np.inf, "no verdicts"
 
 
 def test_the_effective_size_is_at_least_the_number_of_clusters_and_at_most_of_verdicts() -> None:
@@ -143,9 +143,9 @@ def test_a_linearised_figure_is_within_its_bounds() -> None:
     """The interval is around the figure, not around the mean influence of 0."""
     influence = np.array([0.9, -0.5, -0.4, 0.3, -0.3, 0.0])
     margin = scipy.stats.t.ppf(0.975, 5) * scipy.stats.sem(influence)
-    wide = linearised(0.5, influence, np.arange(6), -1.0, 2.0).ci95
+    wide = linearised_statistic(0.5, influence, np.arange(6), -1.0, 2.0).ci95
     assert wide == pytest.approx((0.5 - margin, 0.5 + margin))
-    assert linearised(0.5, influence, np.arange(6), 0.25, 0.75).ci95 == (0.25, 0.75)
+    assert linearised_statistic(0.5, influence, np.arange(6), 0.25, 0.75).ci95 == (0.25, 0.75)
 
 
 @given(st.integers(2, 60), st.data())
@@ -234,12 +234,14 @@ def test_a_linearised_value_has_students_interval_within_its_limits() -> None:
     influence -= influence.mean()
     error = scipy.stats.sem(influence)
     low, high = scipy.stats.t.interval(0.95, 29, 0.3, error)
-    found = linearised(0.3, influence, np.arange(30), -9.0, 9.0)
+    found = linearised_statistic(0.3, influence, np.arange(30), -9.0, 9.0)
     assert (found.mean, found.n, found.n_clusters) == (0.3, 30, 30)
     assert found.stderr == pytest.approx(error)
     assert found.ci95 == pytest.approx((low, high))
     for limits, expected in (((0.0, 9.0), (0.0, high)), ((-9.0, 0.5), (low, 0.5))):
-        assert linearised(0.3, influence, np.arange(30), *limits).ci95 == pytest.approx(expected)
+        assert linearised_statistic(0.3, influence, np.arange(30), *limits).ci95 == pytest.approx(
+            expected
+        )
 
 
 @pytest.mark.parametrize("comparisons", [1, 5])

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.analysis.metrics import from_json, to_json
+from harness.analysis.metrics import decode_metrics, encode_metrics
 from harness.errors import DataInvalid
 
 PATH = Path("runs/r/metrics.json")
@@ -14,7 +14,7 @@ PATH = Path("runs/r/metrics.json")
 @pytest.fixture
 def document(make, summary_of) -> dict:
     attempts = [make(name, name == "a", groups={"structure": "word01"}) for name in "ab"]
-    return msgspec.json.decode(to_json(summary_of(attempts)))
+    return msgspec.json.decode(encode_metrics(summary_of(attempts)))
 
 
 def test_keys_that_others_rely_on(document: dict) -> None:
@@ -44,11 +44,11 @@ def test_keys_that_others_rely_on(document: dict) -> None:
 
 def test_comes_back_as_it_was(make, summary_of) -> None:
     metrics = summary_of([make("a", True, groups={"structure": "word01"}), make("b", None)])
-    assert from_json(to_json(metrics), PATH) == metrics
+    assert decode_metrics(encode_metrics(metrics), PATH) == metrics
 
 
 def test_keys_of_a_task_or_a_later_version_are_ignored(document: dict) -> None:
-    from_json(msgspec.json.encode(document | {"metrics": {"rouge_l": 0.4}}), PATH)
+    decode_metrics(msgspec.json.encode(document | {"metrics": {"rouge_l": 0.4}}), PATH)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_keys_of_a_task_or_a_later_version_are_ignored(document: dict) -> None:
 )
 def test_others_are_refused_by_name(text: bytes, problem: str) -> None:
     with pytest.raises(DataInvalid, match=f"metrics.json: {problem}"):
-        from_json(text, PATH)
+        decode_metrics(text, PATH)
 
 
 def test_the_short_text_names_what_can_be_read(make, summary_of) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.breakdown import scored, value_of
+from harness.analysis.breakdown import mean_score, rows_for_score
 from harness.analysis.summary import RunFacts, summarise
 from harness.records import Score
 from harness.store.calls import NO_CALLS
@@ -33,7 +33,7 @@ def of(instances: list[Verdicts]) -> AttemptTable:
 
 
 def values(table: AttemptTable, score: str) -> list[float | None]:
-    rows = scored(table, score)
+    rows = rows_for_score(table, score)
     assert rows.passed.tolist() == np.nan_to_num(rows.scores[score], nan=NOT_JUDGED).tolist()
     return [None if np.isnan(value) else value for value in rows.scores[score].tolist()]
 
@@ -56,7 +56,7 @@ def test_values_by_enumeration(instances: list[Verdicts]) -> None:
 @pytest.mark.parametrize("score", ["pass_rate", "f1", "pass@0", "pass@", "pass@1.5", "any^2", ""])
 def test_other_scores_are_of_samples(score: str) -> None:
     table = of([[True, False]])
-    assert scored(table, score) is table
+    assert rows_for_score(table, score) is table
 
 
 def test_a_score_of_the_runs_own_wins(make: Make, table_of: TableOf) -> None:
@@ -64,7 +64,7 @@ def test_a_score_of_the_runs_own_wins(make: Make, table_of: TableOf) -> None:
         make("a", False, sample=sample, scores={"pass@1": Score(value, None)})
         for sample, value in enumerate([0.25, None, 0.75])
     )
-    found = value_of(scored(table, "pass@1"), "pass_rate")
+    found = mean_score(rows_for_score(table, "pass@1"), "pass_rate")
     assert (found.mean, found.n, found.missing) == (0.5, 2, 1)
 
 

@@ -5,7 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.analysis.metrics import JudgeFacts, Metrics
-from harness.analysis.self_preference import common_family, families, marked, notes
+from harness.analysis.self_preference import (
+    common_family,
+    families,
+    has_related_judge,
+    self_preference_warnings,
+)
 from tests.analysis.summaries import metrics_of
 
 OWN = JudgeFacts(model="gpt-4", family="OpenAI")
@@ -18,19 +23,21 @@ def judged(**judges: JudgeFacts) -> Metrics:
 
 def test_scores_of_a_judge_of_the_models_own_family_are_marked() -> None:
     found = judged(own=OWN, other=OTHER)
-    told = {name: marked(found, name) for name in ("own.score", "other.score", "own", "f1.x")}
+    told = {
+        name: has_related_judge(found, name) for name in ("own.score", "other.score", "own", "f1.x")
+    }
     assert told == {"own.score": True, "other.score": False, "own": False, "f1.x": False}
-    assert notes(found) == [
+    assert self_preference_warnings(found) == [
         "self-preference: the judge 'own' asks gpt-4, of the model's own family (OpenAI)"
     ]
-    assert notes(found, ["other"]) == []
+    assert self_preference_warnings(found, ["other"]) == []
 
 
 def test_a_panel_is_of_the_family_of_any_of_its_judges() -> None:
     jury = JudgeFacts(of=("own", "other"), family="OpenAI")
     found = judged(own=OWN, other=OTHER, jury=jury)
-    assert marked(found, "jury.score")
-    assert notes(found, ["jury"]) == [
+    assert has_related_judge(found, "jury.score")
+    assert self_preference_warnings(found, ["jury"]) == [
         "self-preference: the panel 'jury' has the judge 'own', which asks gpt-4, of the model's "
         "own family (OpenAI)"
     ]

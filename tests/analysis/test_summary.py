@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from harness.analysis.breakdown import pass_at_k, pass_hat_k
 from harness.analysis.clustered import clustered_mean, share_interval
-from harness.analysis.metrics import to_json
-from harness.analysis.summary import RunFacts, measure, summarise
+from harness.analysis.metrics import encode_metrics
+from harness.analysis.summary import RunFacts, compute_metrics, summarise
 from harness.records import Score, Usage
 from harness.store.calls import NO_CALLS
 from harness.store.columns import AttemptTable, TableBuilder, TableLine
@@ -232,10 +232,10 @@ def test_order_of_lines_changes_no_bit(make, summary_of) -> None:
         for instance in range(100)
         for sample in range(7)
     ]
-    metrics = to_json(summary_of(attempts))
+    metrics = encode_metrics(summary_of(attempts))
     for _ in range(5):
         draw.shuffle(attempts)
-        assert to_json(summary_of(attempts)) == metrics
+        assert encode_metrics(summary_of(attempts)) == metrics
 
 
 Row = tuple[str, int, list[bool | None]]
@@ -516,6 +516,6 @@ def test_a_run_is_from_the_cache_if_its_models_replies_are(
     )
     with JsonLinesWriter(folder.path / JUDGEMENTS) as writer:
         writer.append(judgement(text="x", call_ids=("j",), cached=judge_cached))
-    metrics = measure(folder)
+    metrics = compute_metrics(folder)
     assert (metrics.n_calls, metrics.n_cached_calls) == (2, model_cached + judge_cached)
     assert metrics.from_cache is model_cached

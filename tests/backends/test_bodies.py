@@ -60,7 +60,7 @@ async def test_vllm_is_told_by_todays_name(kind: str, field: str) -> None:
         await backend.generate(held_to(constraint))
         await backend.aclose()
     sent = sent_in(received)
-    value = json.loads(json.dumps(constraint.given()[kind]))
+    value = json.loads(json.dumps(constraint.specified_fields()[kind]))
     assert sent["structured_outputs"] == {field: value}
     # The names of before are passed over in silence by today's servers.
     assert not any(name.startswith("guided") for name in sent)
@@ -245,8 +245,8 @@ def test_a_server_known_by_its_url_is_asked_and_made_up_answers_have_none() -> N
 
 
 def test_they_are_part_of_the_call_and_change_no_other_key() -> None:
-    assert Decoding().given() == {}
-    assert Decoding(logprobs=5).given() == {"logprobs": 5}
+    assert Decoding().specified_fields() == {}
+    assert Decoding(logprobs=5).specified_fields() == {"logprobs": 5}
     # As it was before there were any.
     assert call_key("openai", "http://x/v1", PLAIN) == KEY_BEFORE
     assert call_key("openai", "http://x/v1", ASKING) != KEY_BEFORE

@@ -28,7 +28,13 @@ from harness.errors import (
 )
 from harness.plugins.mock.server import MockServer
 from harness.plugins.testing import check_backend
-from harness.ports import CONSTRAINTS, LOGPROBS, PARAMETERS, PROMPT_LOGPROBS, SAMPLES_PER_CALL
+from harness.ports import (
+    CONSTRAINTS,
+    DECODING_PARAMETERS,
+    LOGPROBS,
+    PROMPT_LOGPROBS,
+    SAMPLES_PER_CALL,
+)
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request, Usage
 from tests.backends.answering import answering, transient
 
@@ -596,7 +602,9 @@ def test_a_preset_is_one_line_in_a_run_file(name: str) -> None:
     found, url, key = resolve_preset(name, None if preset.url else preset.hint, None)
     assert (found, key) == (preset, preset.key)
     assert urlsplit(url).hostname
-    known = PARAMETERS | CONSTRAINTS | {"free", LOGPROBS, PROMPT_LOGPROBS, SAMPLES_PER_CALL}
+    known = (
+        DECODING_PARAMETERS | CONSTRAINTS | {"free", LOGPROBS, PROMPT_LOGPROBS, SAMPLES_PER_CALL}
+    )
     assert preset.features("some-model") <= known
     local = preset.key is None and not preset.entra
     assert ("free" in preset.features("some-model")) == local

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from harness.plugins.mock.server import MockServer
-from harness.report.text import usd
+from harness.report.text import format_usd
 from tests.cli.command import begun, harness, mistake
 from tests.cli.test_run import attempts, metrics, runs, wait_until
 from tests.installed import has_verb
@@ -131,7 +131,7 @@ def test_the_list_of_runs_adds_up_each_payment_once(runs: Path, project: Project
     assert paid["parts"] == pytest.approx(paid["parts-1of2"] + paid["parts-2of2"])
     table = harness("ls", env=os.environ | {"COLUMNS": "200"}).stdout
     assert "paid" in table.splitlines()[0]
-    total = usd(paid["quality"] + paid["parts"])
+    total = format_usd(paid["quality"] + paid["parts"])
     assert f"Paid by all runs: {total} " in table
 
 

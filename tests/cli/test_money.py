@@ -21,7 +21,7 @@ import msgspec
 import pytest
 
 from harness.plugins.mock.server import MockServer
-from harness.report.text import usd
+from harness.report.text import format_usd
 from tests.cli.command import COMMAND, NO_BYTECODE, ROOT, begun, harness, mistake
 from tests.cli.test_run import GPT4, attempts, metrics, runs, wait_until
 from tests.installed import has_verb
@@ -139,15 +139,18 @@ def test_what_is_paid_is_told_for_the_session_and_for_the_run(runs: Path) -> Non
         first = harness(*words, "--limit", "2")
         assert first.returncode == 0, first.stderr
         once = metrics(runs, "gpt4")["paid_usd"]
-        assert f"paid {usd(once)}, outcomes" in first.stderr
+        assert f"paid {format_usd(once)}, outcomes" in first.stderr
         second = harness(*words, "--limit", "4")
     paid = metrics(runs, "gpt4")["paid_usd"]
-    assert f"paid {usd(paid - once)} in this session, {usd(paid)} in all" in second.stderr
+    assert (
+        f"paid {format_usd(paid - once)} in this session, {format_usd(paid)} in all"
+        in second.stderr
+    )
     if has_verb("view"):  # which records the state of running sessions
         status = json.loads((runs / "gpt4/status.json").read_text())
         assert status["cost_usd"] == pytest.approx(paid)
     assert metrics(runs, "gpt4")["cost_usd"] == paid
-    assert usd(paid) in harness("ls").stdout
+    assert format_usd(paid) in harness("ls").stdout
 
 
 def test_the_command_that_continues_a_fresh_run(runs: Path) -> None:

@@ -22,7 +22,7 @@ def commands() -> Iterator[tuple[str, Any]]:
     verbs = dict(all_verbs())
     for declared in all_verbs().values():
         for word, place in declared.subverbs.items():
-            verbs[word] = replace(declared, place=place)
+            verbs[word] = replace(declared, target=place)
     for verb, declared in verbs.items():
         command = _import_command(verb, declared)
         if below := getattr(command, "commands", None):

@@ -21,7 +21,7 @@ CODE = """
 
 
 def run_verb(site: Path, place: str, *arguments: str) -> object:
-    verb = f"verbs={{'greet': Verb(summary='Greet.', heading='Run', place={place!r})}}"
+    verb = f"verbs={{'greet': Verb(summary='Greet.', heading='Run', target={place!r})}}"
     install_plugin(site, CODE, {}, fields=verb)
     return harness("greet", *arguments, env=os.environ | {"PYTHONPATH": str(site)})
 

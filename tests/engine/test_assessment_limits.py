@@ -10,7 +10,7 @@ import pytest
 
 from harness.engine.assessment import assess, normalize_scores
 from harness.errors import ConfigError, Unparseable
-from harness.records import CONSTRAINT_REFUSED, LARGEST, Attempt, Instance, Reply, Score
+from harness.records import CONSTRAINT_REFUSED, MAX_MAGNITUDE, Attempt, Instance, Reply, Score
 from harness.store.columns import TableLine
 from harness.store.json_lines import encode
 from tests.conftest import Sums
@@ -32,8 +32,8 @@ def cyclic() -> Any:
 
 
 RECORDABLE = [
-    Score(LARGEST),
-    Score(-LARGEST),
+    Score(MAX_MAGNITUDE),
+    Score(-MAX_MAGNITUDE),
     Score(10**100),
     Score(2**70),
     Score(5e-324),

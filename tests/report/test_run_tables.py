@@ -19,19 +19,19 @@ from harness.analysis.metrics import (
     Rounds,
     Statistic,
 )
-from harness.records import OUTCOMES, CallFigures, Usage
-from harness.report.run_tables import MOST_GROUPS, position_note, run_document, run_summary
+from harness.records import OUTCOMES, CallTotals, Usage
+from harness.report.run_tables import MAX_GROUPS, position_note, run_document, run_summary
 from harness.report.runs import runs_table
 from harness.report.table import Table, TableDocument, table
-from harness.report.terminal import terminal
-from harness.report.text import inert
+from harness.report.terminal import render_for_terminal
+from harness.report.text import escape_name
 
 WIDTHS = (60, 80, 120)
 
 
 def rendered(table: RenderableType | TableDocument | Table, width: int = 80) -> list[str]:
     stream = StringIO()
-    shown = terminal(table) if isinstance(table, TableDocument | Table) else table
+    shown = render_for_terminal(table) if isinstance(table, TableDocument | Table) else table
     Console(file=stream, width=width, force_terminal=False).print(shown)
     return stream.getvalue().rstrip("\n").split("\n")
 
@@ -206,7 +206,7 @@ def test_partly_unknown_cost() -> None:
 
 def test_what_the_model_and_each_judge_cost_is_told_apart() -> None:
     judged = metrics(
-        model_calls=CallFigures(n_calls=1, cost_usd=2.5, known_cost_usd=2.5, paid_usd=2.5),
+        model_calls=CallTotals(n_calls=1, cost_usd=2.5, known_cost_usd=2.5, paid_usd=2.5),
         judges={
             "j": JudgeFacts(n_calls=2000, cost_usd=0.25, known_cost_usd=0.25, paid_usd=0.125),
             "k": JudgeFacts(n_calls=2, known_cost_usd=0.5, n_calls_without_cost=1),
@@ -292,8 +292,8 @@ def test_hostile_names_do_nothing(width: int) -> None:
 
 
 def test_control_characters_stay_legible() -> None:
-    assert inert("a\x1b[31mb\n\u202e").plain == "a\\x1b[31mb\\n\\u202e"
-    assert len(inert("x" * 10_000_000).plain) < 200
+    assert escape_name("a\x1b[31mb\n\u202e").plain == "a\\x1b[31mb\\n\\u202e"
+    assert len(escape_name("x" * 10_000_000).plain) < 200
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -326,7 +326,7 @@ def test_narrow_terminals_say_what_they_leave_out() -> None:
 def test_very_many_groups() -> None:
     many = metrics(groups={"template": {f"t{number:04}": group() for number in range(1000)}})
     lines = rendered(run_document(many))
-    assert sum(line.startswith("t0") for line in lines) == MOST_GROUPS
+    assert sum(line.startswith("t0") for line in lines) == MAX_GROUPS
     assert "950 more groups are in metrics.json." in lines
 
 

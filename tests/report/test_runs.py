@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report.runs import common_start
+from harness.report.runs import common_prefix
 from harness.report.table import Table
 
 
@@ -32,11 +32,11 @@ def texts(table: Table | None) -> list[list[str]]:
     ],
 )
 def test_variants_share_the_name_of_their_run_file(names: list[str], start: str) -> None:
-    assert common_start(names) == start
+    assert common_prefix(names) == start
 
 
 @given(st.lists(st.text(max_size=300), max_size=8, unique=True))
 def test_any_names_have_a_common_start(names: list[str]) -> None:
-    start = common_start(names)
+    start = common_prefix(names)
     assert all(name.startswith(start) for name in names)
     assert not start or all(len(name) > len(start) for name in names)

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from harness.errors import DataInvalid, StoreFailed
 from harness.records import OUTCOMES, SCHEMA_VERSION, Attempt, Score, Usage
 from harness.store.calls import RunCalls
-from harness.store.columns import LARGEST, MAX_SCORE_NAMES, NOT_JUDGED, AttemptTable, name_digest
+from harness.store.columns import (
+    MAX_MAGNITUDE,
+    MAX_SCORE_NAMES,
+    NOT_JUDGED,
+    AttemptTable,
+    name_digest,
+)
 from harness.store.index import AttemptIndex, AttemptLine, read_instance
 from harness.store.json_lines import JsonLinesWriter
 from tests.columns import read_columns
@@ -184,7 +190,7 @@ def test_scores_are_columns_whatever_the_lines_have(file: Path) -> None:
     st.lists(
         st.dictionaries(
             st.sampled_from("xyz"),
-            st.none() | st.booleans() | st.floats(-LARGEST, LARGEST),
+            st.none() | st.booleans() | st.floats(-MAX_MAGNITUDE, MAX_MAGNITUDE),
         ),
         max_size=8,
     )

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.analysis.summary import measure, read_metrics
+from harness.analysis.summary import compute_metrics, read_metrics
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.engine.executor import execute
@@ -71,15 +71,15 @@ async def test_lost_judgements_are_reported_and_repeated(
     tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     folder = await run(tmp_path)
-    before = measure(folder)
+    before = compute_metrics(folder)
     assert before.complete
     damage(folder.path / "judgements.jsonl")
     assert not is_unchanged(folder, folder.read_manifest())
     assert "judgements.jsonl was changed after the run's last session" in loss(folder)
-    assert not measure(folder).complete
+    assert not compute_metrics(folder).complete
     await run(tmp_path)
     assert not loss(folder)
-    assert measure(folder).overall == before.overall
+    assert compute_metrics(folder).overall == before.overall
 
 
 async def test_judgements_that_an_earlier_version_recorded_are_not_all_lost(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ async def test_a_manifest_that_no_longer_describes_the_files_is_noticed(tmp_path
     del manifest["files"]
     folder.manifest.write_text(json.dumps(manifest))
     assert "manifest.json was changed" in loss(folder)
-    assert not measure(folder).complete
+    assert not compute_metrics(folder).complete
 
 
 @pytest.mark.parametrize("content", [None, "{}"])
@@ -106,16 +106,16 @@ async def test_a_lost_list_of_judges_is_refused_and_restored(
     tmp_path: Path, content: str | None
 ) -> None:
     folder = await run(tmp_path)
-    path, before = folder.path / "judges.json", measure(folder)
+    path, before = folder.path / "judges.json", compute_metrics(folder)
     path.unlink()
     if content is not None:
         path.write_text(content)
-    for read in (measure, lambda folder: read_attempts(folder.attempts)):
+    for read in (compute_metrics, lambda folder: read_attempts(folder.attempts)):
         with pytest.raises(StoreFailed, match=r"judges\.json was changed"):
             read(folder)
     await run(tmp_path)
     assert read_register(folder.path).judges.keys() == {"quality"}
-    assert measure(folder) == before
+    assert compute_metrics(folder) == before
 
 
 def renamed(register: dict[str, Any]) -> None:
@@ -148,7 +148,7 @@ async def test_a_changed_list_with_a_later_judge_is_not_adopted(
 ) -> None:
     folder = await run(tmp_path)
     judged_later(folder)
-    path, before = folder.path / "judges.json", measure(folder)
+    path, before = folder.path / "judges.json", compute_metrics(folder)
     content = path.read_bytes()
     register = json.loads(content)
     edit(register)
@@ -157,10 +157,10 @@ async def test_a_changed_list_with_a_later_judge_is_not_adopted(
         with pytest.raises(RunConflict, match=r"settings of 'late'.* are unknown"):
             await run(tmp_path)
         with pytest.raises(StoreFailed, match=r"settings of 'late'.* are unknown"):
-            measure(folder)
+            compute_metrics(folder)
     path.write_bytes(content)
     await run(tmp_path)
-    assert measure(folder) == before
+    assert compute_metrics(folder) == before
 
 
 @pytest.mark.parametrize("judges", [JUDGED["judges"], []])
@@ -168,12 +168,12 @@ async def test_a_judge_that_was_added_by_hand_is_dropped(
     tmp_path: Path, judges: list[dict[str, Any]]
 ) -> None:
     folder = await run(tmp_path, judges=judges)
-    path, before = folder.path / "judges.json", measure(folder)
+    path, before = folder.path / "judges.json", compute_metrics(folder)
     register = {"judged": ["ok"], "judges": {"evil": {"section": {}, "decides": True}}}
     path.write_text(json.dumps(register))
     await run(tmp_path, judges=judges)
     assert "evil" not in read_register(folder.path).judges
-    assert measure(folder) == before
+    assert compute_metrics(folder) == before
 
 
 @pytest.mark.parametrize("name", ["attempts.jsonl", "judgements.jsonl"])
@@ -187,12 +187,12 @@ async def test_lines_of_another_run_are_refused(
         kill(folder)
     (folder.path / name).write_bytes(b"".join(lines(other.path / name)[:n]))
     with pytest.raises(DataInvalid, match=rf"{name}, line 1: this line is from another run"):
-        measure(folder)
+        compute_metrics(folder)
     with pytest.raises((DataInvalid, RunConflict)):
         await run(tmp_path)
     (folder.path / name).unlink()
     await run(tmp_path)
-    assert measure(folder).complete
+    assert compute_metrics(folder).complete
 
 
 def kill(folder: RunFolder) -> None:
@@ -215,7 +215,7 @@ async def test_a_loss_is_noticed_after_a_kill_of_a_later_session(tmp_path: Path,
     assert f"a part of {name} is lost" in loss(folder)
     await run(tmp_path)
     assert not loss(folder)
-    assert measure(folder).complete
+    assert compute_metrics(folder).complete
 
 
 @pytest.mark.parametrize("content", [None, "{}"])
@@ -226,7 +226,7 @@ async def test_a_run_without_its_manifest_is_not_continued(
     folder.manifest.unlink()
     if content is not None:
         folder.manifest.write_text(content)
-    assert not measure(folder).complete
+    assert not compute_metrics(folder).complete
     with pytest.raises(RunConflict, match=r"manifest\.json is missing or empty"):
         await run(tmp_path)
 
@@ -236,7 +236,7 @@ async def test_a_copied_run_keeps_its_lines(tmp_path: Path) -> None:
     copy = RunFolder(tmp_path, "copy")
     shutil.copytree(folder.path, copy.path, copy_function=shutil.copyfile)  # without times
     assert is_unchanged(copy, copy.read_manifest())
-    assert measure(copy).overall == measure(folder).overall
+    assert compute_metrics(copy).overall == compute_metrics(folder).overall
 
 
 @pytest.mark.parametrize("name", ["attempts.jsonl", "judgements.jsonl"])
@@ -259,7 +259,7 @@ async def test_edited_lines_are_refused(
     path = folder.path / name
     path.write_bytes(path.read_bytes().replace(before, after))
     with pytest.raises(DataInvalid, match=f"this line {problem}"):
-        measure(folder)
+        compute_metrics(folder)
     with pytest.raises((DataInvalid, RunConflict)):
         await run(tmp_path)
 
@@ -271,7 +271,7 @@ async def test_the_run_file_of_another_run_is_refused(tmp_path: Path, killed: bo
         kill(folder)
     folder.config.write_bytes(other.config.read_bytes())
     with pytest.raises(StoreFailed, match=r"config\.yaml was changed"):
-        measure(folder)
+        compute_metrics(folder)
     for seed in (0, 5):
         with pytest.raises((RunConflict, StoreFailed)):
             await run(tmp_path, seed=seed)
@@ -279,22 +279,22 @@ async def test_the_run_file_of_another_run_is_refused(tmp_path: Path, killed: bo
 
 @pytest.mark.parametrize("killed", [True, False])
 async def test_judges_of_another_run_are_refused(tmp_path: Path, killed: bool) -> None:
-    folder, before = await run(tmp_path), measure(RunFolder(tmp_path, "run"))
+    folder, before = await run(tmp_path), compute_metrics(RunFolder(tmp_path, "run"))
     judge = {**JUDGED["judges"][0], "votes": 3}
     other = await run(tmp_path, "other", judges=[judge])
     if killed:
         kill(folder)
     (folder.path / "judges.json").write_bytes((other.path / "judges.json").read_bytes())
-    for read in (measure, lambda folder: read_attempts(folder.attempts)):
+    for read in (compute_metrics, lambda folder: read_attempts(folder.attempts)):
         with pytest.raises(StoreFailed, match=r"judges\.json was changed"):
             read(folder)
     await run(tmp_path)
-    assert measure(folder) == before
+    assert compute_metrics(folder) == before
 
 
 async def test_metrics_of_another_run_are_computed_again(tmp_path: Path) -> None:
     folder, other = await run(tmp_path), await run(tmp_path, "other", judges=[])
-    before = measure(folder)
+    before = compute_metrics(folder)
     assert read_metrics(folder, folder.read_manifest()) == before
     folder.metrics.write_bytes(other.metrics.read_bytes().replace(b"other", b"run"))
     metrics = read_metrics(folder, folder.read_manifest())
@@ -304,7 +304,7 @@ async def test_metrics_of_another_run_are_computed_again(tmp_path: Path) -> None
 
 async def test_deleted_metrics_are_computed_again(tmp_path: Path) -> None:
     folder = await run(tmp_path)
-    before = measure(folder)
+    before = compute_metrics(folder)
     folder.metrics.unlink()
     metrics = read_metrics(folder, folder.read_manifest())
     assert metrics is not None
@@ -319,17 +319,17 @@ async def test_lost_attempts_stay_known_if_the_next_session_does_not_repeat_them
     folder.attempts.unlink()
     await run(tmp_path, limit=1)
     assert "a part of the file is lost" in loss(folder)
-    assert not measure(folder).complete
+    assert not compute_metrics(folder).complete
     await run(tmp_path, limit=2)
     assert not loss(folder)
-    assert measure(folder).complete
+    assert compute_metrics(folder).complete
 
 
 async def test_changed_aggregates_are_refused(tmp_path: Path) -> None:
     folder = await run(tmp_path)
     (folder.path / "aggregates.json").write_text("{}")
     with pytest.raises(StoreFailed, match=r"aggregates\.json was changed"):
-        measure(folder)
+        compute_metrics(folder)
 
 
 def later_sample(line: bytes) -> bytes:
@@ -384,7 +384,7 @@ async def test_a_run_without_a_number_of_samples_is_not_complete(tmp_path: Path)
     manifest = folder.read_manifest()
     del manifest["samples"]
     folder.manifest.write_text(json.dumps(manifest))
-    assert not measure(folder).complete
+    assert not compute_metrics(folder).complete
 
 
 async def test_a_smaller_limit_leaves_a_run_that_judges_decide_complete(tmp_path: Path) -> None:
@@ -394,4 +394,4 @@ async def test_a_smaller_limit_leaves_a_run_that_judges_decide_complete(tmp_path
     for limit in (6, 1):
         folder = await run(tmp_path, limit=limit, **changes)
         assert folder.read_manifest()["owed"] == 0
-        assert measure(folder).complete
+        assert compute_metrics(folder).complete

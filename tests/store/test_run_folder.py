@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.config.run_file import RunFile
-from harness.errors import ConfigError, RunConflict, StoreFailed, for_python
-from harness.records import account_of
+from harness.errors import ConfigError, RunConflict, StoreFailed, python_style
+from harness.records import budget_account
 from harness.store.files import write_atomically, write_json
 from harness.store.run_folder import RunFolder, describe_change
 from harness.store.runs import unused_base
@@ -190,7 +190,7 @@ def test_a_run_does_not_continue_as_another_one(folder: RunFolder) -> None:
     assert found.message == f"The run 'mine' was started with different values: {values}."
     assert "--fresh. This one is then kept under a dated name" in found.remedy
     assert "--rescore" not in found.remedy
-    with for_python():
+    with python_style():
         found = folder.differences(run(samples=1), {}).conflict_error("mine", rescorable=True)
     assert "Or name='NEW'." in found.remedy
     assert "rescore=True" in found.remedy
@@ -372,12 +372,12 @@ def test_a_folder_that_is_deleted_and_made_again_is_another_run_with_the_same_ac
 ) -> None:
     first, second = folder.run_id(), folder.run_id()
     assert first != second
-    assert account_of(first) == account_of(second)
+    assert budget_account(first) == budget_account(second)
     folder.path.mkdir(parents=True)
     write_json(folder.manifest, {"id": first})
     assert folder.run_id() == first
-    write_json(folder.manifest, {"id": account_of(first)})  # of an earlier version
-    assert folder.run_id() == account_of(folder.run_id()) == account_of(first)
+    write_json(folder.manifest, {"id": budget_account(first)})  # of an earlier version
+    assert folder.run_id() == budget_account(folder.run_id()) == budget_account(first)
 
 
 def test_options_of_earlier_versions_that_are_now_keys_of_the_section_are_not_read(

@@ -105,10 +105,10 @@ def test_lines_that_a_narrower_terminal_wraps_are_erased(monkeypatch: pytest.Mon
     monkeypatch.setattr(live, "messages", told)
     display = Display({"r": "r"})
     display._drawn_width, display._drawn_lengths = 110, [48, 105, 97, 50]
-    display._erase_wrapped()
+    display._erase_wrapped_rows()
     assert told.file.getvalue().count("\x1b[1A") == 3  # type: ignore[attr-defined]
     display._drawn_width, display._drawn_lengths = 40, [40, 40]
-    display._erase_wrapped()  # a wider terminal leaves the lines as they are
+    display._erase_wrapped_rows()  # a wider terminal leaves the lines as they are
     assert told.file.getvalue().count("\x1b[1A") == 3  # type: ignore[attr-defined]
 
 

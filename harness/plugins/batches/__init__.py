@@ -18,7 +18,7 @@ plugin = Plugin(
         "batches": Verb(
             summary="List the batches of all runs, or cancel one.",
             heading="Data and tools",
-            place=".verb:batches",
+            target=".verb:batches",
             executes=True,
         ),
     },

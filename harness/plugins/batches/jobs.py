@@ -42,7 +42,7 @@ from harness.plugins.batches.provider import (
     BatchUnsure,
     Outcome,
 )
-from harness.records import Reply, Request, Usage, account_of, encodable
+from harness.records import Reply, Request, Usage, budget_account, replace_surrogates
 
 COMMITTED_TOGETHER = 500  # outcomes per transaction
 READS = 3  # times that results are read before damaged or missing ones are given up
@@ -143,7 +143,7 @@ class BatchJobs:
         this run's account replaces the reservation.
         """
         if self.budget is not None:
-            paid = self.ledger.paid(key, account_of(self.run)) if elsewhere else 0.0
+            paid = self.ledger.paid(key, budget_account(self.run)) if elsewhere else 0.0
             self.budget.settle_batched(key, paid)
 
     async def create(self, tag: str, requests: Mapping[str, Request], size: int) -> None:
@@ -215,7 +215,7 @@ class BatchJobs:
         Batches that cannot be cancelled, for example because their id is lost, continue.
         """
         for batch in self.ledger.open():
-            theirs = account_of(batch.run) != account_of(self.run)
+            theirs = budget_account(batch.run) != budget_account(self.run)
             if batch.id is None or batch.tag not in self.ours or theirs:
                 continue
             with contextlib.suppress(CallError):
@@ -440,7 +440,9 @@ class BatchJobs:
             settled.append(Settled(call, reply, usd))
         await self.ledger.settle(settled)
         for settlement, (call, outcome) in zip(settled, outcomes, strict=True):
-            if account_of(call.run) == account_of(self.run):  # else another run has reserved it
+            if budget_account(call.run) == budget_account(
+                self.run
+            ):  # else another run has reserved it
                 self._charge(settlement)
             self.deliver(call.key, settlement.reply or outcome)
 
@@ -474,8 +476,8 @@ def _is_billed(outcome: Outcome) -> bool:
 
 def _reply(outcome: Outcome) -> Reply | None:
     if isinstance(outcome, PromptRefused):
-        return Reply(encodable(outcome.message), "content_filter", Usage(), batch=True)
+        return Reply(replace_surrogates(outcome.message), "content_filter", Usage(), batch=True)
     if not isinstance(outcome, Reply):
         return None
-    reasoning = outcome.reasoning and encodable(outcome.reasoning)
-    return replace(outcome, text=encodable(outcome.text), reasoning=reasoning, batch=True)
+    reasoning = outcome.reasoning and replace_surrogates(outcome.reasoning)
+    return replace(outcome, text=replace_surrogates(outcome.text), reasoning=reasoning, batch=True)

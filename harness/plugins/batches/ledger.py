@@ -17,7 +17,7 @@ import msgspec
 from harness.calls.database import CREATING_STATUS as CREATING_STATUS
 from harness.calls.database import Statement, Write, batch_copy_path
 from harness.calls.reply_cache import Payment, ReplyCache, payment_row, reply_row
-from harness.records import Decoding, Origin, Reply, Request, account_of, encodable
+from harness.records import Decoding, Origin, Reply, Request, budget_account, replace_surrogates
 from harness.store.files import make_folder, replace_atomically
 
 NOT_CREATED = "not created"  # the status of a batch that was put off: its calls are in others
@@ -86,7 +86,11 @@ class BatchLedger:
     def __init__(self, replies: ReplyCache, backend: str, endpoint: str, model: str) -> None:
         self.replies = replies
         self.backend = backend
-        self._place = encodable(backend), encodable(endpoint), encodable(model)
+        self._place = (
+            replace_surrogates(backend),
+            replace_surrogates(endpoint),
+            replace_surrogates(model),
+        )
         self.model = model
 
     def tag(self, key: str) -> str | None:
@@ -121,7 +125,7 @@ class BatchLedger:
     def paid(self, key: str, account: str) -> float:
         """Return the amount that an account has paid for a call (US dollars; 0 if nothing)."""
         query = "SELECT usd FROM payments WHERE run = ? AND key = ?"
-        rows = self.replies.read(query, [encodable(account), bytes.fromhex(key)])
+        rows = self.replies.read(query, [replace_surrogates(account), bytes.fromhex(key)])
         return float(rows[0][0]) if rows else 0.0
 
     async def intend(
@@ -134,7 +138,15 @@ class BatchLedger:
         ``size`` is the batch's size in bytes, ``run`` the id of the run that creates it, and
         ``section`` the JSON of the model's section in the run file.
         """
-        about = (*self._place, section, encodable(run), time.time(), PREPARING, len(calls), size)
+        about = (
+            *self._place,
+            section,
+            replace_surrogates(run),
+            time.time(),
+            PREPARING,
+            len(calls),
+            size,
+        )
         begin = (
             "INSERT INTO batches (tag, backend, endpoint, model, section, run, created, status, "
             "requests, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -221,7 +233,7 @@ class BatchLedger:
                 statements.append((paid, [outcome.usd, call.tag]))
                 if call.usd:
                     payments.append(
-                        payment_row(call.key, Payment(account_of(call.run), outcome.usd))
+                        payment_row(call.key, Payment(budget_account(call.run), outcome.usd))
                     )
         if failed and self.replies.shared is not None:
             cached_keys = {row[0] for row in replies}
@@ -267,7 +279,7 @@ def mark(tag: str, status: str) -> Statement:
 
 def _insert(call: BatchedCall) -> Statement:
     logprobs = msgspec.msgpack.encode(call.logprobs)
-    row = bytes.fromhex(call.key), call.tag, encodable(call.run), call.usd, logprobs
+    row = bytes.fromhex(call.key), call.tag, replace_surrogates(call.run), call.usd, logprobs
     return "INSERT OR IGNORE INTO batch_calls VALUES (?, ?, ?, ?, ?)", row
 
 

@@ -9,7 +9,7 @@ plugin = Plugin(
         "build": Verb(
             summary="Build your own benchmark.",
             heading="Data and tools",
-            place=".verb:build",
+            target=".verb:build",
             executes=True,
             former_options={"--out": "--output"},
         )

@@ -23,11 +23,11 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.datasets.folder import DataFolder, numbered_lines, parquet_rows
-from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
+from harness.errors import ConfigError, DataInvalid, DataMissing, suggest_name
 from harness.plugin import Loader
 from harness.plugins.benchmarks.collie.constraints.check import Splitter
 from harness.ports import Filter, PostProcessor
-from harness.records import Document, JsonObject, encodable
+from harness.records import Document, JsonObject, replace_surrogates
 from harness.scoring.patterns import Pattern, PatternTooSlow
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def json_object(line: bytes) -> JsonObject:
     try:
         return msgspec.json.decode(line, type=JsonObject)
     except msgspec.MsgspecError:
-        plain = encodable(json.dumps(json.loads(line), ensure_ascii=False))
+        plain = replace_surrogates(json.dumps(json.loads(line), ensure_ascii=False))
         return msgspec.json.decode(plain, type=JsonObject)
 
 
@@ -379,7 +379,7 @@ def row_document(name: str, row: Row, column: str) -> Document:
     if isinstance(row, str):
         return Document(name, "", problem=row)
     if column not in row:
-        remedy = nearest(column, map(str, row))
+        remedy = suggest_name(column, map(str, row))
         return Document(name, "", problem=f"has no column {column!r}. {remedy}".strip())
     about: JsonObject = {}
     for key, value in row.items():

@@ -33,10 +33,10 @@ from harness.plugins.builders.wildifeval.curation_file import AUTHORS_PROMPTS, l
 from harness.plugins.builders.wildifeval.pipeline import StageEstimate
 from harness.plugins.data.fetch import fetch_prompts
 from harness.report.table import Cell, Column, table
-from harness.report.text import printable, usd
+from harness.report.text import escape_unprintable, format_usd
 from harness.terminal.console import ExactOutput, messages, say, show, write
 from harness.terminal.display import Display
-from harness.workers import Workers, cores
+from harness.workers import Workers, available_cores
 
 LIKELY = 0.5  # minimum probability of yes for a model's answer to count as yes
 
@@ -96,7 +96,7 @@ def collie(
             collie_builder.Recipe(chosen, sources, seed, targets),
             out,
             DataFolder(Settings().data_dir),
-            jobs=jobs or cores(),
+            jobs=jobs or available_cores(),
             status=lambda message: status.update(Text(message)),
         )
     if report:
@@ -139,7 +139,7 @@ def audit(dataset: Annotated[Path, typer.Argument(metavar="FILE")], jobs: Jobs =
         dataset: A data set in COLLIE's format, JSONL or YAML.
     """
     data = DataFolder(Settings().data_dir)
-    with messages.status("Auditing"), Workers(jobs or cores()) as workers:
+    with messages.status("Auditing"), Workers(jobs or available_cores()) as workers:
         items = read_items(data.file(str(dataset)))
         findings = audit_items(items, data.root / "nltk_data", workers)
     raise typer.Exit(_show_audit(findings))
@@ -242,10 +242,10 @@ def _show_estimate(job: CurationJob, stages: Sequence[StageEstimate]) -> None:
         cost = model.price.cost(usage) if model.price else None
         total = None if cost is None or total is None else total + cost
         n_calls += stage.calls
-        name = printable(model.section.name or "-")
+        name = escape_unprintable(model.section.name or "-")
         tokens = (usage.input_tokens, usage.output_tokens)
-        rows.append([stage.stage, name, stage.calls, *tokens, Cell(cost, usd(cost))])
+        rows.append([stage.stage, name, stage.calls, *tokens, Cell(cost, format_usd(cost))])
     figures = ["max. calls", "tokens in (est.)", "tokens out (est.)", "cost (est.)"]
     show(table(["stage", Column("model", text=True), *figures], rows))
     bound = "an upper bound, if no stage removes a task and nothing is cached"
-    write(f"At most {n_calls:,} calls, about {usd(total)}: {bound}.")
+    write(f"At most {n_calls:,} calls, about {format_usd(total)}: {bound}.")

@@ -8,7 +8,7 @@ plugin = Plugin(
         "cache": Verb(
             summary="Inspect and clear the cache of paid replies.",
             heading="Data and tools",
-            place=".verbs:cache",
+            target=".verbs:cache",
         ),
     },
 )

@@ -22,7 +22,7 @@ from harness.engine.infrastructure import call_layers
 from harness.engine.replies import replies_path
 from harness.errors import ConfigError, StoreFailed, UserError
 from harness.report.table import Column, Row, Table, table
-from harness.report.text import date_text, size_text
+from harness.report.text import format_date, format_size
 from harness.terminal.console import output, print_facts, print_listing, say, show
 
 cache = VerbGroup("cache")
@@ -69,11 +69,11 @@ def stats(form: JsonFormat = "table") -> None:
             paid = file.execute(query, [f"{NAME_PREFIX}%"])
             runs, usd = paid.fetchone()
     replies = f"{sum(row.replies for row in rows):,}"
-    facts = {"file": str(path), "size": size_text(_size(path)), "replies": replies}
+    facts = {"file": str(path), "size": format_size(_size(path)), "replies": replies}
     if rows:
         oldest = min(row.oldest for row in rows)
         newest = max(row.newest for row in rows)
-        facts["from"] = f"{date_text(oldest)} to {date_text(newest)}"
+        facts["from"] = f"{format_date(oldest)} to {format_date(newest)}"
     if runs:
         # An upper bound: sessions that were killed leave what they had reserved.
         by = f"{runs:,} {'runs' if runs > 1 else 'run'} with a budget"
@@ -133,7 +133,7 @@ def prune(
         shrunk = _shrink(file)
     say(f"Deleted {deleted:,} replies.")
     if shrunk:
-        say(f"The file shrank from {size_text(before)} to {size_text(_size(path))}.")
+        say(f"The file shrank from {format_size(before)} to {format_size(_size(path))}.")
     else:
         say(f"The file keeps its size, for new replies. To compact it: sqlite3 {path} VACUUM")
 
@@ -217,11 +217,11 @@ def _seconds(age: str) -> float:
 def cache_table(replies: Sequence[CachedReplies]) -> Table:
     """Build a table of replies by backend and model, with a total if there are several rows."""
     rows: list[list[object]] = [
-        [row.backend, row.model, row.replies, size_text(row.size),
-         date_text(row.oldest), date_text(row.newest)]
+        [row.backend, row.model, row.replies, format_size(row.size),
+         format_date(row.oldest), format_date(row.newest)]
         for row in replies
     ]  # fmt: skip
-    size = size_text(sum(row.size for row in replies))
+    size = format_size(sum(row.size for row in replies))
     total = Row(["all", "", sum(row.replies for row in replies), size, "", ""])
     days = (Column("oldest", hide=1), Column("newest", hide=1))
     headings = ("backend", Column("model", text=True), "replies", "size", *days)

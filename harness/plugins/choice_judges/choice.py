@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from harness.errors import ConfigError, Unparseable
 from harness.ports import AnswersOf, OtherAnswers, Task
-from harness.records import LARGEST, Decoding, Instance, Question, Reply, Request, Score
+from harness.records import MAX_MAGNITUDE, Decoding, Instance, Question, Reply, Request, Score
 from harness.scoring.conclusions import CROSSES, is_quoted, is_sample, statements, strip_markup
 from harness.scoring.judges import (
     QUOTATION_INTRODUCTION,
@@ -62,8 +62,10 @@ class RubricItem:
         folded = {_folded(choice) for choice in self.choices}
         if len(folded) < max(2, len(self.choices)) or "" in folded:
             raise ValueError("choices must be two or more, different even without case and signs")
-        if not all(abs(value) <= LARGEST for value in self.choices.values()):
-            raise ValueError(f"the values of choices must be from {-LARGEST:g} to {LARGEST:g}")
+        if not all(abs(value) <= MAX_MAGNITUDE for value in self.choices.values()):
+            raise ValueError(
+                f"the values of choices must be from {-MAX_MAGNITUDE:g} to {MAX_MAGNITUDE:g}"
+            )
 
     def score(self, replies: Sequence[Reply]) -> Score:
         """Return the mean value of the choices that replies name (None if they name none)."""

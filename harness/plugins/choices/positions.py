@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from harness.analysis.clustered import clustered_mean, rate
+from harness.analysis.clustered import clustered_mean, clustered_rate
 from harness.analysis.distributions import chi_squared_tail
 from harness.analysis.failures import ScoreDetails
 from harness.analysis.metrics import PositionBias, PositionRates, Statistic
@@ -113,12 +113,14 @@ def position_bias(
         picked = (chosen == place).astype(float)
         correct = right == place
         over = clustered_mean(excess[:, place], clusters)
-        passed = rate(picked[correct], clusters[correct]) if correct.any() else Statistic()
+        passed = (
+            clustered_rate(picked[correct], clusters[correct]) if correct.any() else Statistic()
+        )
         rates.append(PositionRates(
             option=ascii_uppercase[place],
             n_right=int(correct.sum()),
-            chosen=rate(picked, clusters),
-            excess=over.number(-1, 1),
+            chosen=clustered_rate(picked, clusters),
+            excess=over.to_mean_statistic(-1, 1),
             passed=passed,
         ))  # fmt: skip
     return PositionBias(

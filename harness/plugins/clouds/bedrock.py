@@ -254,9 +254,9 @@ def _end(number: int, cut: PromptCut | None) -> int | None:
     """Return where the shared beginning ends in message ``number`` (-1: at its end), or None."""
     if cut is None:
         return None
-    if not cut.characters:
-        return -1 if number == cut.message - 1 else None
-    return cut.characters if number == cut.message else None
+    if not cut.character_offset:
+        return -1 if number == cut.message_index - 1 else None
+    return cut.character_offset if number == cut.message_index else None
 
 
 def _parts(message: Message, end: int | None) -> list[JsonObject]:

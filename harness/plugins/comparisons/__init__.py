@@ -14,24 +14,24 @@ plugin = Plugin(
         "compare": Verb(
             summary="Is one run better than another?",
             heading="Compare runs",
-            place=".compare:compare",
+            target=".compare:compare",
             completes="harness.cli.verbs:run_names",
         ),
         "table": Verb(
             summary="What would a paper's results table of these runs look like?",
             heading="Compare runs",
-            place=".verbs:table",
+            target=".verbs:table",
             completes="harness.cli.verbs:run_names",
         ),
         "ablation": Verb(
             summary="How much does each variant of a run file gain over the baseline?",
             heading="Compare runs",
-            place=".verbs:ablation",
+            target=".verbs:ablation",
         ),
         "matrix": Verb(
             summary="Which pairs of runs differ, and do groups rank the runs alike?",
             heading="Compare runs",
-            place=".verbs:matrix",
+            target=".verbs:matrix",
             completes="harness.cli.verbs:run_names",
         ),
     },

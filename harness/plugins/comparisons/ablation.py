@@ -15,11 +15,11 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.analysis.breakdown import scored
+from harness.analysis.breakdown import rows_for_score
 from harness.analysis.clustered import ROUNDING
 from harness.analysis.metrics import PASS_RATE, Group
 from harness.config.sections import split_k
-from harness.errors import ConfigError, refuse_unknown
+from harness.errors import ConfigError, check_name
 from harness.plugins.comparisons.comparable import (
     Run,
     Variant,
@@ -34,7 +34,7 @@ from harness.plugins.comparisons.p_values import holm
 from harness.plugins.comparisons.run_differences import changed, differing, marks_against
 from harness.plugins.comparisons.strata import compare_groups, heterogeneity
 from harness.ports import Claim
-from harness.wording import count_of
+from harness.wording import format_count
 
 
 class AblationOptions(Struct, frozen=True, kw_only=True):
@@ -111,14 +111,14 @@ def ablate(runs: Sequence[Run], options: AblationOptions) -> Ablation:
     score_names = {PASS_RATE: None}
     for variant in started:
         score_names |= dict.fromkeys(variant.metrics.scores)
-    refuse_unknown(score, score_names, f"The runs have no score {baseline.score!r}.")
+    check_name(score, score_names, f"The runs have no score {baseline.score!r}.")
     base = group_values(baseline, over)
     if not base:
         problem = f"The run {baseline.metrics.run!r} has no {baseline.score} in any {over}."
         raise ConfigError(problem, "Name another --baseline, or another --score.")
     tables = {}
     for variant, table in runs:
-        tables[variant.name] = scored(table.last_rounds(), variant.score)
+        tables[variant.name] = rows_for_score(table.last_rounds(), variant.score)
     before = tables[baseline.name]
     if cluster != over:
         refuse_unknown_label("--cluster", cluster, {baseline.name: before})
@@ -148,7 +148,7 @@ def ablate(runs: Sequence[Run], options: AblationOptions) -> Ablation:
 def _baseline(variants: Sequence[Variant], requested: str) -> Variant:
     by_name = {variant.name: variant for variant in variants}
     name = requested or variants[0].name
-    refuse_unknown(name, by_name, f"There is no variant {name!r} to compare with.")
+    check_name(name, by_name, f"There is no variant {name!r} to compare with.")
     baseline = by_name[name]
     if not baseline.begun:
         problem = f"The run {baseline.metrics.run!r} has no attempts to compare with."
@@ -164,7 +164,7 @@ def _label(variants: Sequence[Variant], requested: str) -> str:
     for variant in variants:
         if requested not in variant.metrics.groups:
             problem = f"The run {variant.metrics.run!r} has no groups of {requested!r}."
-            refuse_unknown(requested, shared, problem)
+            check_name(requested, shared, problem)
     return requested or shared[0]
 
 
@@ -242,13 +242,13 @@ def _doubts(variant: Variant, baseline: Variant, over: str) -> Iterator[str]:
     baseline_groups = baseline.metrics.groups.get(over, {})
     more = groups.keys() - baseline_groups.keys()
     if more and baseline_groups:
-        yield f"{count_of(len(more), 'group')} of {over!r} that the baseline lacks"
+        yield f"{format_count(len(more), 'group')} of {over!r} that the baseline lacks"
     if variant.metrics.complete and baseline.metrics.complete:
         unlike = 0
         for name in groups.keys() & baseline_groups.keys():
             unlike += groups[name].instances != baseline_groups[name].instances
         if unlike:
-            yield f"other instances in {count_of(unlike, 'group')} of {over!r}"
+            yield f"other instances in {format_count(unlike, 'group')} of {over!r}"
     missing = sum(_n_without(group, score) for group in groups.values())
     if missing:
         unit = "instances" if split_k(score)[1] else "samples"
@@ -433,7 +433,7 @@ class _Evidence:
             result = "holds"
         return result, (
             f"{100 * gain.mean:+z.2f} ({between}), "
-            f"more on {gain.n_more} of {count_of(gain.n, 'group')}"
+            f"more on {gain.n_more} of {format_count(gain.n, 'group')}"
         )
 
     def _groups(self, _: Claim) -> _Finding:

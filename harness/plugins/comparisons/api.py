@@ -7,7 +7,7 @@ from functools import cached_property
 
 from harness.config.settings import Settings
 from harness.engine.run_files import find_named_runs
-from harness.errors import ConfigError, for_python
+from harness.errors import ConfigError, python_style
 from harness.plugins.comparisons.comparable import read_run
 from harness.plugins.comparisons.comparison_document import comparison_document
 from harness.plugins.comparisons.run_comparison import (
@@ -64,5 +64,5 @@ def compare(
     if len(folders) < 2:
         raise ConfigError("Fewer than two runs to compare.", "Pass two or more, or their names.")
     comparison = ComparisonOptions(score=score, round=round, by=by)
-    with for_python():
+    with python_style():
         return ComparisonResult(compare_runs([read_run(folder) for folder in folders], comparison))

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
-from harness.analysis.breakdown import is_verdict, scored
-from harness.analysis.metrics import PASS_RATE, Metrics, plugin_of
-from harness.analysis.run_display import FREE, NO_DISPLAY, RunDisplay, read_display
-from harness.analysis.summary import measure
+from harness.analysis.breakdown import is_verdict, rows_for_score
+from harness.analysis.metrics import PASS_RATE, Metrics, task_plugin_name
+from harness.analysis.run_display import FREE_KEYS_KEY, NO_DISPLAY, RunDisplay, read_display
+from harness.analysis.summary import compute_metrics
 from harness.config.identity import NAMED_LISTS, changeable_keys, tree_by_name
 from harness.config.run_file import flatten, is_below
 from harness.config.sections import split_k
-from harness.errors import ConfigError, RunConflict, nearest, option
+from harness.errors import ConfigError, RunConflict, option, suggest_name
 from harness.plugins.comparisons.replies import NO_REPLIES, RunReplies, read_replies
 from harness.store.calls import NO_CALLS
 from harness.store.columns import AttemptTable
@@ -97,10 +97,10 @@ Run = tuple[Variant, AttemptTable]  # a run with its attempts
 def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score: str = "") -> Run:
     """Return a run as a variant without tokens and costs, and its table of attempts.
 
-    The name is the folder's by default. ``grouped`` and ``score`` are as in `measure`.
+    The name is the folder's by default. ``grouped`` and ``score`` are as in `compute_metrics`.
     """
     attempts = read_attempts(folder.attempts)
-    metrics = measure(folder, attempts, NO_CALLS, grouped=grouped, score=score)
+    metrics = compute_metrics(folder, attempts, NO_CALLS, grouped=grouped, score=score)
     variant = variant_of(folder, metrics, name)
     if split_k(score)[1] and variant.begun:
         refuse_unknown_score(variant, attempts, score)
@@ -129,7 +129,7 @@ def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
     return Variant(
         name or folder.name,
         metrics,
-        settings(tree_by_name(run), manifest.get(FREE, ())),
+        settings(tree_by_name(run), manifest.get(FREE_KEYS_KEY, ())),
         fingerprint,
         later,
         folder.attempts,
@@ -200,7 +200,7 @@ def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[li
         measure = score or run.score
         variant = replace(run, metrics=structs.replace(run.metrics, measure=measure))
         refuse_unknown_score(variant, table, measure)
-        measured.append((variant, scored(table.last_rounds(round_), measure)))
+        measured.append((variant, rows_for_score(table.last_rounds(round_), measure)))
     measures, common = common_score(variant for variant, _ in measured)
     return measured, measures, common
 
@@ -245,7 +245,7 @@ def refuse_unknown_score(run: Variant, table: AttemptTable, score: str) -> None:
     """Raise ConfigError if a run lacks a score, or has too few samples for it."""
     if has_score(table, score):
         return
-    remedy = nearest(score, [PASS_RATE, *table.scores])
+    remedy = suggest_name(score, [PASS_RATE, *table.scores])
     by_judge = [name for name in table.scores if name.startswith(f"{score}.")]
     if by_judge:
         verdict = max(by_judge, key=partial(is_verdict, table))  # if there is one
@@ -277,7 +277,7 @@ def refuse_unknown_label(
     for name, table in tables.items():
         if label and label not in table.labels():
             problem = f"{option}: the run {name!r} has no label {label!r}."
-            remedy = nearest(label, [*table.labels(), *others])
+            remedy = suggest_name(label, [*table.labels(), *others])
             raise ConfigError(problem, remedy or "It has no labels: remove it.")
 
 
@@ -288,14 +288,14 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
     If a label ``over`` is given, the groups must be those of this label.
     """
     ours = _parts(baseline)
-    task = plugin_of(baseline.metrics.task)
+    task = task_plugin_name(baseline.metrics.task)
     for variant in variants:
         names = f"{baseline.metrics.run!r} and {variant.metrics.run!r}"
         for metrics in (baseline.metrics, variant.metrics):
             if not metrics.task:
                 problem = f"The manifest of the run {metrics.run!r} is missing or names no task."
                 raise RunConflict(problem, "Restore its manifest.json, or run its file again.")
-        variant_task = plugin_of(variant.metrics.task)
+        variant_task = task_plugin_name(variant.metrics.task)
         if variant_task != task:
             problem = f"{names} are runs of different tasks: {task!r} and {variant_task!r}."
             remedy = "Compare variants of one task."

@@ -2,7 +2,7 @@
 
 from rich.text import Text
 
-from harness.analysis.summary import measure
+from harness.analysis.summary import compute_metrics
 from harness.cli.options import Baseline, By, Cluster, Format, Round, Runs, Score
 from harness.config.settings import Settings
 from harness.engine.run_files import baseline_name, find_named_runs
@@ -12,7 +12,7 @@ from harness.plugins.comparisons.comparison_document import comparison_document
 from harness.plugins.comparisons.constraints import read_findings
 from harness.plugins.comparisons.costs import cost_table, latencies, read_latencies
 from harness.plugins.comparisons.run_comparison import Against, ComparisonOptions, compare_runs
-from harness.report.text import inert
+from harness.report.text import escape_name
 from harness.store.index import AttemptIndex, read_names
 from harness.terminal.console import output, show
 
@@ -65,7 +65,7 @@ def compare(
         costs = []
         for folder in folders:
             seconds = latencies(read_latencies(AttemptIndex(folder.attempts)))
-            costs.append((measure(folder), seconds))
+            costs.append((compute_metrics(folder), seconds))
         output.print()
         show(cost_table(costs))
     if ids:
@@ -82,6 +82,6 @@ def _print_ids(against: Against, baseline: str) -> None:
             lists[f"broken: {name}"] = change.broken
     for heading, ids in lists.items():
         output.print()
-        output.print(inert(f"{against.run}, {heading} ({len(ids):,}):"), style="bold")
+        output.print(escape_name(f"{against.run}, {heading} ({len(ids):,}):"), style="bold")
         for name in ids:
-            output.print(Text("  ") + inert(name), soft_wrap=True)
+            output.print(Text("  ") + escape_name(name), soft_wrap=True)

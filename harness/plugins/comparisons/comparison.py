@@ -21,10 +21,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from harness.analysis.breakdown import group_codes, is_share, is_verdict, values_of
+from harness.analysis.breakdown import group_codes, is_share, is_verdict, score_values
 from harness.analysis.clustered import ROUNDING, clustered_mean
 from harness.analysis.distributions import normal_quantile, t_quantile, t_tail
-from harness.analysis.metrics import MOST_UNJUDGED, PASS_RATE, Interval
+from harness.analysis.metrics import PASS_RATE, UNJUDGED_WARNING_SHARE, Interval
 from harness.plugins.comparisons.p_values import (
     ALPHA,
     benjamini_hochberg,
@@ -183,7 +183,7 @@ def pair(
     # True and false values are verdicts, whichever score they come from.
     verdicts = not weighted and is_verdict(first, score) and is_verdict(second, score)
     bounds: Interval | None = None
-    if verdicts and MOST_UNJUDGED * n_common <= not_judged and judged.any() and not_judged:
+    if verdicts and UNJUDGED_WARNING_SHARE * n_common <= not_judged and judged.any() and not_judged:
         low, high = sums.bounds(rows[common])
         low_second, high_second = sums_second.bounds(rows_second[common])
         bounds = float((low_second - high).mean()), float((high_second - low).mean())
@@ -230,13 +230,13 @@ def _by_instance(table: AttemptTable, score: str, weight: str) -> _Sums:
     m = len(table.instances.digest)
     n_samples = np.bincount(samples.instance, minlength=m)
     if weight:
-        has_score, _ = values_of(samples, score)
-        has_weight, _ = values_of(samples, weight)
+        has_score, _ = score_values(samples, score)
+        has_weight, _ = score_values(samples, weight)
         samples = samples.take(has_score & has_weight)
-    has_value, values = values_of(samples, score)
+    has_value, values = score_values(samples, score)
     weights = np.ones(len(values))
     if weight:
-        _, weights = values_of(samples, weight)
+        _, weights = score_values(samples, weight)
     instance = samples.instance[has_value]
     total = np.bincount(instance, values * weights, m).astype(np.float64)
     of_weights = np.bincount(instance, weights, m).astype(np.float64)

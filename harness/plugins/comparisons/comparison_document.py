@@ -20,8 +20,23 @@ from harness.plugins.comparisons.run_comparison import (
     compare_runs,
 )
 from harness.plugins.comparisons.run_differences import SERIOUS
-from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
-from harness.report.text import clusters_text, interval, p_value, percentage, with_error
+from harness.report.table import (
+    Cell,
+    Column,
+    Note,
+    Row,
+    Table,
+    TableDocument,
+    flatten_statistic,
+    table,
+)
+from harness.report.text import (
+    format_clusters,
+    format_interval,
+    format_p_value,
+    format_share,
+    format_with_error,
+)
 from harness.store.run_folder import RunFolder
 
 TESTS: Mapping[str, str] = {
@@ -47,19 +62,19 @@ class ShownUnit(Struct, frozen=True):
     def show(self, value: object, column: Column) -> str:
         """Format a cell's value: in this unit if the column is a `rate`, else as `Column.show`."""
         if not (self.percent and column.rate):
-            return column.show(value)
+            return column.format(value)
         sign = "" if column.sign else "%"
         if isinstance(value, Statistic):
             if value.mean is None or value.stderr is None:
-                return percentage(value.mean, self.digits, column.sign)
-            text = with_error(100 * value.mean, 100 * value.stderr, self.digits, column.sign)
+                return format_share(value.mean, self.digits, column.sign)
+            text = format_with_error(100 * value.mean, 100 * value.stderr, self.digits, column.sign)
             return text + sign
         if isinstance(value, tuple):
             low, high = value
-            return interval((100 * low, 100 * high), self.digits, column.sign) + sign
+            return format_interval((100 * low, 100 * high), self.digits, column.sign) + sign
         if isinstance(value, float | int) and not isinstance(value, bool):
-            return percentage(value, self.digits, column.sign)
-        return column.show(value)
+            return format_share(value, self.digits, column.sign)
+        return column.format(value)
 
     def of_difference(self, value: float) -> str:
         """Format the size of a difference, such as "2.50 points"."""
@@ -76,8 +91,8 @@ def _columns(first: str, adjustment: str) -> list[Column | str | None]:
         Column("run", digits=4, hide=3, rate=True),
         Column("difference", digits=4, sign=True, rate=True),
         Column("95%", digits=4, sign=True, hide=8, rate=True),
-        Column("p", form=p_value, hide=6),
-        Column(f"p ({adjustment})", form=p_value, hide=7) if adjustment else None,
+        Column("p", formatter=format_p_value, hide=6),
+        Column(f"p ({adjustment})", formatter=format_p_value, hide=7) if adjustment else None,
         Column("better", hide=5),
         Column("worse", hide=4),
     ]
@@ -201,7 +216,7 @@ def details(
         yield f"Excluded, not counted as failures: {excluded}."
     if overall.bounds is not None and overall.not_judged:
         yield bounds_line(overall.not_judged, overall.n, overall.bounds, unit)
-    clusters = clusters_text(overall.n, overall.n_clusters)
+    clusters = format_clusters(overall.n, overall.n_clusters)
     if overall.n and overall.n_clusters < 2:
         yield f"{clusters}: the uncertainty cannot be estimated."
     if overall.stderr is not None:
@@ -353,11 +368,11 @@ def units_shown(cluster: str) -> str:
 def _records(comparison: RunComparison) -> Iterator[dict[str, object]]:
     for against in comparison.others:
         marks = "; ".join(against.marks)
-        yield _record(against.run, "", "", marks) | flat(against.overall)
+        yield _record(against.run, "", "", marks) | flatten_statistic(against.overall)
         for group, part in against.groups.items():
-            yield _record(against.run, comparison.asked.by, group) | flat(part)
+            yield _record(against.run, comparison.asked.by, group) | flatten_statistic(part)
         for kind, change in against.constraints.items():
-            yield _record(against.run, "constraint", kind) | flat(change.comparison)
+            yield _record(against.run, "constraint", kind) | flatten_statistic(change.comparison)
 
 
 def _record(run: str, label: str, group: str, marks: str = "") -> dict[str, object]:

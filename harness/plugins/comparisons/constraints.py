@@ -18,14 +18,14 @@ import numpy as np
 from msgspec import Struct, structs
 from msgspec.structs import asdict
 
-from harness.analysis.breakdown import scored, values_by
-from harness.analysis.failures import LONGEST, ListedConstraint, ScoreDetails
+from harness.analysis.breakdown import mean_by_group, rows_for_score
+from harness.analysis.failures import MAX_TEXT_CHARS, ListedConstraint, ScoreDetails
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.plugins.comparisons.comparison import Comparison, adjusted, compare, pair
-from harness.records import LARGEST, SCHEMA_VERSION
+from harness.records import MAX_MAGNITUDE, SCHEMA_VERSION
 from harness.store.columns import AttemptTable, TableBuilder, TableLine, name_digest
 from harness.store.index import AttemptIndex
-from harness.wording import truncated
+from harness.wording import truncate
 
 LABEL = "constraint"  # The label whose groups are the kinds of constraint
 
@@ -58,10 +58,10 @@ class Misses:
                 difference = float(constraint.observed) - float(constraint.target)
             except OverflowError:  # numbers of hundreds of digits
                 difference = inf
-            if abs(difference) <= LARGEST:
+            if abs(difference) <= MAX_MAGNITUDE:
                 _count(self.off_by, difference)
         if constraint.reason:
-            _count(self.reasons, truncated(constraint.reason, LONGEST))
+            _count(self.reasons, truncate(constraint.reason, MAX_TEXT_CHARS))
 
 
 def _is_number(value: object) -> bool:
@@ -87,7 +87,7 @@ class ConstraintFindings:
 
         Any other score leaves the findings as they are, with the verdict on each sample.
         """
-        return replace(self, table=scored(self.table, score))
+        return replace(self, table=rows_for_score(self.table, score))
 
     def instances(self, names: Iterable[str]) -> dict[int, str]:
         """Map digests of table rows to the ids of their instances, for the ids in ``names``."""
@@ -145,8 +145,8 @@ def table_line(
 def constraint_kind(constraint: ListedConstraint) -> str:
     """Return a constraint's kind, or else its text with placeholders for quotations and numbers."""
     if constraint.kind:
-        return constraint.kind[:LONGEST]
-    without_texts = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", constraint.constraint[:LONGEST])
+        return constraint.kind[:MAX_TEXT_CHARS]
+    without_texts = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", constraint.constraint[:MAX_TEXT_CHARS])
     return re.sub(r"\d+", "N", without_texts)
 
 
@@ -167,7 +167,7 @@ class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
 def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKind]:
     """Return statistics of the groups of ``label`` that have verdicts, most failures first."""
     rows = []
-    for (group,), met in values_by(findings.table, PASS_RATE, label).items():
+    for (group,), met in mean_by_group(findings.table, PASS_RATE, label).items():
         if met.mean is None:
             continue
         misses = Misses()

@@ -10,9 +10,15 @@ import numpy as np
 from msgspec import Struct
 
 from harness.analysis.metrics import Metrics
-from harness.records import CONSTRAINT_REFUSED, NO_ANSWER_IN_TIME, WITHOUT_REPLY, Outcome, Usage
+from harness.records import (
+    CONSTRAINT_REFUSED,
+    NO_ANSWER_IN_TIME,
+    OUTCOMES_WITHOUT_REPLY,
+    Outcome,
+    Usage,
+)
 from harness.report.table import Table, table
-from harness.report.text import COMPUTED, usd
+from harness.report.text import COMPUTED_NOTE, format_usd
 from harness.store.index import AttemptIndex
 
 
@@ -102,10 +108,10 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
     computed = False
     for metrics, seconds in runs:
         rows.append(_cost_cells(metrics, seconds))
-        cached |= metrics.own_calls.n_cached_calls > 0
+        cached |= metrics.main_model_calls.n_cached_calls > 0
         played |= metrics.user_calls is not None
         judged |= any(judge.n_calls for judge in metrics.judges.values())
-        computed |= metrics.own_calls.computed_usd > 0
+        computed |= metrics.main_model_calls.computed_usd > 0
     notes = [
         "Each call counts once, even if attempts share it. cached: calls made by other runs, at "
         "the cost that these paid. Seconds: median and 95th percentile of "
@@ -113,7 +119,7 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
         "without an answer."
     ]
     if computed:
-        notes.append(COMPUTED)
+        notes.append(COMPUTED_NOTE)
     if played or judged:
         notes.append("calls, failed, tokens, seconds and cost: of the run's own model alone.")
     columns = [
@@ -132,7 +138,7 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
 
 
 def _cost_cells(metrics: Metrics, seconds: Latencies | None) -> list[object]:
-    calls = metrics.own_calls
+    calls = metrics.main_model_calls
     tokens = None
     tokens_per_call = None
     if calls.usage:
@@ -145,19 +151,19 @@ def _cost_cells(metrics: Metrics, seconds: Latencies | None) -> list[object]:
         times = f"{seconds.median:.2f}, {seconds.quantiles[95]:.2f}"
     cost = None
     if calls.cost_usd is not None:
-        cost = usd(calls.cost_usd, computed=calls.computed_usd)
+        cost = format_usd(calls.cost_usd, computed=calls.computed_usd)
     user_cost = None
     if metrics.user_calls is not None:
-        user_cost = usd(metrics.user_calls.cost_usd)
+        user_cost = format_usd(metrics.user_calls.cost_usd)
     return [
         metrics.run,
         calls.n_calls + calls.n_crashed_calls,
         calls.n_cached_calls,
-        sum(metrics.outcomes.get(outcome, 0) for outcome in WITHOUT_REPLY),
+        sum(metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES_WITHOUT_REPLY),
         tokens,
         tokens_per_call,
         times,
         cost,
         user_cost,
-        usd(metrics.judging_usd),
+        format_usd(metrics.judging_usd),
     ]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field, structs
 
-from harness.analysis.breakdown import scored
+from harness.analysis.breakdown import rows_for_score
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.config.run_file import is_below
 from harness.config.sections import split_k
@@ -290,7 +290,7 @@ def _fill(
     for number, (task, figure) in enumerate(plan.figures):
         if task != variant.metrics.task or not applies(figure, table):
             continue
-        samples = scored(last, figure.score)
+        samples = rows_for_score(last, figure.score)
         by_column = plan.columns
         kind = figure_kind(figure.of)
         if kind is not None:

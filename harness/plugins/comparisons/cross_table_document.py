@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TypeGuard
 
-from harness.analysis.metrics import MOST_UNJUDGED, PASS_RATE
+from harness.analysis.metrics import PASS_RATE, UNJUDGED_WARNING_SHARE
 from harness.plugins.comparisons.comparable import read_run
 from harness.plugins.comparisons.comparison_document import TESTS, explained, which_round
 from harness.plugins.comparisons.cross_table import (
@@ -22,11 +22,27 @@ from harness.plugins.comparisons.cross_table import (
 from harness.plugins.comparisons.pair_matrix import Tau
 from harness.plugins.comparisons.suite import FEWEST_PROMPTS, BenchmarkComparison, Suite, suite_of
 from harness.plugins.comparisons.table_figures import figure_kind
-from harness.report.runs import common_start
-from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
-from harness.report.text import UNKNOWN, interval, is_zero, number, number_range, p_value
+from harness.report.runs import common_prefix
+from harness.report.table import (
+    Cell,
+    Column,
+    Note,
+    Row,
+    Table,
+    TableDocument,
+    flatten_statistic,
+    table,
+)
+from harness.report.text import (
+    UNKNOWN,
+    format_interval,
+    format_number,
+    format_p_value,
+    format_range,
+    is_zero_error,
+)
 from harness.store.run_folder import RunFolder
-from harness.wording import count_of
+from harness.wording import format_count
 
 MISSING = "—"
 OVER_ALL = "all"
@@ -108,7 +124,7 @@ def _variants(results: CrossTable) -> Mapping[str, str]:
         if len(row.runs) != 1 or not row.settings:
             return {}
         runs.update(row.runs)
-    prefix = common_start(runs)
+    prefix = common_prefix(runs)
     if fits and not prefix:
         return {}
     return {run: run.removeprefix(prefix) for run in runs}
@@ -134,9 +150,9 @@ def _cell(cell: TableCell | None, figure: ShownFigure) -> Cell:
     if cell is None or cell.mean is None:
         return Cell(None, MISSING)
     scale, digits = _scale(figure)
-    text = number(scale * cell.mean, digits)
+    text = format_number(scale * cell.mean, digits)
     if _has_error(cell):
-        text += f" ± {number(scale * (cell.stderr or 0.0), digits)}"
+        text += f" ± {format_number(scale * (cell.stderr or 0.0), digits)}"
     return Cell(cell.mean, _covered(cell, figure) + text)
 
 
@@ -144,7 +160,7 @@ def _lacks_many(cell: TableCell, figure: ShownFigure) -> bool:
     """Return whether many samples of a cell lack a value, unless its figure is over the others."""
     n = cell.n + cell.missing
     answered = figure.of in ("answered", "macro_f1_answered")
-    return not answered and cell.missing > 0 and cell.missing >= MOST_UNJUDGED * n
+    return not answered and cell.missing > 0 and cell.missing >= UNJUDGED_WARNING_SHARE * n
 
 
 def _covered(cell: TableCell, figure: ShownFigure) -> str:
@@ -155,7 +171,7 @@ def _covered(cell: TableCell, figure: ShownFigure) -> str:
 
 
 def _has_error(cell: TableCell) -> bool:
-    return cell.stderr is not None and not is_zero(cell.stderr)
+    return cell.stderr is not None and not is_zero_error(cell.stderr)
 
 
 def _all_cells(results: CrossTable) -> list[TableCell | None]:
@@ -209,7 +225,7 @@ def _counts(results: CrossTable) -> Iterator[str]:
             if not (over_all and column.figure in grouped):  # the groups count the same samples
                 n_missing[column.figure] += cell.missing
                 totals[column.figure] += cell.n + cell.missing
-    texts = [f"{number_range(n)} {where}" for where, n in sizes.items() if n]
+    texts = [f"{format_range(n)} {where}" for where, n in sizes.items() if n]
     yield f"Samples: {', '.join(texts)}."
     excluded = []
     for place, n in n_missing.items():
@@ -220,7 +236,7 @@ def _counts(results: CrossTable) -> Iterator[str]:
     if lacks_many:
         yield (
             "n of m: the value covers n of m samples; "
-            f"shown if at least {MOST_UNJUDGED:.0%} lack one."
+            f"shown if at least {UNJUDGED_WARNING_SHARE:.0%} lack one."
         )
 
 
@@ -258,7 +274,7 @@ def _records(results: CrossTable) -> Iterator[dict[str, object]]:
                 "column_label": results.column_label,
                 "column": group or "",
             }
-            figures = flat(cell)
+            figures = flatten_statistic(cell)
             for key in keys:
                 record[key] = figures[key]
             yield record
@@ -275,7 +291,8 @@ def suite_document(suite: Suite, *, brief: bool = False) -> TableDocument:
         note = (
             "Model minus the first model, in the table's units, over the instances that both have; "
             f"p by {' or '.join(methods)}. p (Holm): adjusted for "
-            f"{count_of(len(suite.comparisons), 'comparison')}. Each interval is for its row alone."
+            f"{format_count(len(suite.comparisons), 'comparison')}. "
+            "Each interval is for its row alone."
         )
         parts += [_differences(suite), Note(note)]
     if suite.correlations and not brief:
@@ -333,8 +350,8 @@ def _with_interval(
 ) -> str:
     between = UNKNOWN
     if ci95 is not None:
-        between = interval((scale * ci95[0], scale * ci95[1]), digits, sign)
-    return f"{number(scale * value, digits, sign)} ({between})"
+        between = format_interval((scale * ci95[0], scale * ci95[1]), digits, sign)
+    return f"{format_number(scale * value, digits, sign)} ({between})"
 
 
 def _model_notes(suite: Suite, brief: bool) -> Iterator[str]:
@@ -371,7 +388,7 @@ def _model_notes(suite: Suite, brief: bool) -> Iterator[str]:
 
 def _correlations(suite: Suite) -> Table:
     columns: list[Column | str] = ["benchmarks", Column("tau-b", digits=2, sign=True)]
-    columns += [Column("p", form=p_value), Column("models", hide=1)]
+    columns += [Column("p", formatter=format_p_value), Column("models", hide=1)]
     rows = []
     for tau in suite.correlations:
         rows.append([_pair(suite, tau), tau.tau_b, tau.p_value, tau.n_runs])
@@ -393,7 +410,10 @@ def _differences(suite: Suite) -> Table:
         cells += [comparison.p_adjusted, comparison.p_value, comparison.n]
         rows.append(Row(cells, row.marks))
     columns: list[Column | str] = ["model", "benchmark", "difference"]
-    columns += [Column("p (Holm)", form=p_value), Column("p", form=p_value, hide=1)]
+    columns += [
+        Column("p (Holm)", formatter=format_p_value),
+        Column("p", formatter=format_p_value, hide=1),
+    ]
     columns.append(Column("n", hide=2))
     title = f"Against {row_name(suite.table.rows[0])}"
     return table(columns, rows, title=title, names=2, sectioned=True)
@@ -431,9 +451,9 @@ def _suite_records(suite: Suite) -> Iterator[Mapping[str, object]]:
         for figure, _, cell in _cells(results, row):
             if cell is not None:
                 names = {"benchmark": figure.task, "score": figure.score or PASS_RATE}
-                yield record("value", flat(cell), model=row_name(row), **names)
+                yield record("value", flatten_statistic(cell), model=row_name(row), **names)
     for compared in suite.comparisons:
-        figures = flat(compared.comparison)
+        figures = flatten_statistic(compared.comparison)
         figures["value"] = compared.comparison.difference
         names = {"benchmark": compared.task, "score": compared.score}
         yield record("difference", figures, model=row_name(results.rows[compared.row]), **names)

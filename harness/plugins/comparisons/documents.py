@@ -31,9 +31,18 @@ from harness.plugins.comparisons.pair_matrix import (
     PairMatrix,
 )
 from harness.plugins.comparisons.run_differences import SERIOUS
-from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
-from harness.report.text import UNKNOWN, number, p_value
-from harness.wording import count_of
+from harness.report.table import (
+    Cell,
+    Column,
+    Note,
+    Row,
+    Table,
+    TableDocument,
+    flatten_statistic,
+    table,
+)
+from harness.report.text import UNKNOWN, format_number, format_p_value
+from harness.wording import format_count
 
 _VERDICTS = {
     "holds": "bold green",
@@ -78,7 +87,7 @@ def _figures(row: AblationRow) -> list[str]:
     if not row.gain.n:
         return [*cells, UNKNOWN, "none shared", "", "", ""]
     cells += [_percent(row.gain), *_hundredfold(row)]
-    return [*cells, p_value(row.p_value), p_value(row.p_holm)]
+    return [*cells, format_p_value(row.p_value), format_p_value(row.p_holm)]
 
 
 def _notes(ablation: Ablation) -> list[str]:
@@ -86,7 +95,7 @@ def _notes(ablation: Ablation) -> list[str]:
     if ablation.cluster == ablation.over:
         sample = ", as a random sample of all such groups"
     notes = [
-        f"{ablation.score} x 100: mean over {count_of(ablation.n_groups, 'group')} of "
+        f"{ablation.score} x 100: mean over {format_count(ablation.n_groups, 'group')} of "
         f"{ablation.over!r} with equal weight. Gain: per cent of the mean of "
         f"{ablation.baseline!r}. Difference from it, on the instances that both have, with 95% "
         "interval and p, not adjusted. The statistical units are "
@@ -103,14 +112,14 @@ def _notes(ablation: Ablation) -> list[str]:
             and row.difference is not None
             and abs(row.by_instance - row.difference) > ROUNDING
         ):
-            unlike.append(f"{row.variant} {number(100 * row.by_instance, 2, sign=True)}")
+            unlike.append(f"{row.variant} {format_number(100 * row.by_instance, 2, sign=True)}")
         if row.mean is not None and not row.same_groups:
             other_groups = True
     if tests:
         listed = " or ".join(dict.fromkeys(tests))
         notes.append(
             f"p by {listed}. p (Holm): adjusted by Holm's method for testing "
-            f"{count_of(len(tests), 'variant')}."
+            f"{format_count(len(tests), 'variant')}."
         )
     if unlike:
         notes.append(
@@ -128,7 +137,7 @@ def _notes(ablation: Ablation) -> list[str]:
 def _by_groups(ablation: Ablation) -> Table:
     columns: list[Column | str] = ["variant"]
     for name in ablation.rows[0].by:
-        size = count_of(max(row.by[name].of for row in ablation.rows), "group")
+        size = format_count(max(row.by[name].of for row in ablation.rows), "group")
         over = f"{name} ({size})"
         columns += [Column("mean", over=over), Column("gain %", over=over)]
     rows = []
@@ -180,20 +189,20 @@ def _claims(claims: Sequence[ClaimVerdict]) -> Table:
 def _mean(mean: float | None, marked: bool) -> str:
     if mean is None:
         return UNKNOWN
-    return number(100 * mean, 2) + "*" * marked
+    return format_number(100 * mean, 2) + "*" * marked
 
 
 def _percent(gain: Gain) -> str:
-    return number(gain.percent, 1, sign=True)
+    return format_number(gain.percent, 1, sign=True)
 
 
 def _hundredfold(row: AblationRow | FieldGain) -> tuple[str, str]:
     difference = UNKNOWN
     bounds = UNKNOWN
     if row.difference is not None:
-        difference = number(100 * row.difference, 2, sign=True)
+        difference = format_number(100 * row.difference, 2, sign=True)
     if row.ci95 is not None:
-        bounds = " to ".join(number(100 * bound, 2) for bound in row.ci95)
+        bounds = " to ".join(format_number(100 * bound, 2) for bound in row.ci95)
     return difference, bounds
 
 
@@ -208,7 +217,7 @@ def _record(row: AblationRow) -> dict[str, object]:
         "common_groups": row.gain.n,
         "gain_percent": None if row.is_baseline else row.gain.percent,
     }
-    figures = flat(row)
+    figures = flatten_statistic(row)
     for key in ("difference", "ci95_low", "ci95_high", "p_value", "p_holm"):
         record[key] = figures[key]
     for name, gain in row.by.items():
@@ -291,8 +300,8 @@ def p_cells(matrix: PairMatrix) -> list[list[str]]:
     cells = [["·" for _ in matrix.rows] for _ in matrix.rows]
     for pair in matrix.pairs:
         comparison = pair.comparison
-        cells[pair.second][pair.first] = p_value(comparison.p_value) + "*" * pair.starred
-        cells[pair.first][pair.second] = p_value(comparison.p_adjusted)
+        cells[pair.second][pair.first] = format_p_value(comparison.p_value) + "*" * pair.starred
+        cells[pair.first][pair.second] = format_p_value(comparison.p_adjusted)
     return cells
 
 
@@ -306,7 +315,7 @@ def _taus(rankings: InducedRankings) -> list[list[object]]:
 
 
 def _tau_text(tau_b: float | None) -> str:
-    return number(tau_b, 2, sign=True)
+    return format_number(tau_b, 2, sign=True)
 
 
 def _scoring_names(rankings: InducedRankings) -> list[str]:
@@ -347,7 +356,7 @@ def _matrix_captions(matrix: PairMatrix) -> Iterator[str]:
         yield (
             f"Below the diagonal: p of each pair by {' or '.join(methods)}, over the instances for "
             f"which both have a value{starred}. Above it: the same p, adjusted by Holm's method "
-            f"for testing {count_of(n_tested, 'pair')}. Look for differences there."
+            f"for testing {format_count(n_tested, 'pair')}. Look for differences there."
         )
     if n_excluding:
         yield (
@@ -379,7 +388,7 @@ def _ranking_captions(rankings: InducedRankings) -> Iterator[str]:
         if tau.first == 0 and scoring.kind == "external":
             yield (
                 f"{scoring.name}, published: tau-b {_tau_text(tau.tau_b)} with "
-                f"{rankings.score} over all, p {p_value(tau.p_value)}, {tau.n_runs} runs."
+                f"{rankings.score} over all, p {format_p_value(tau.p_value)}, {tau.n_runs} runs."
             )
     n_unmatched = len(rankings.unmatched)
     if n_unmatched:
@@ -394,7 +403,7 @@ def _matrix_records(
         baseline = matrix.rows[pair.first]
         run = matrix.rows[pair.second]
         record = _named_record("pair", run.run, baseline.run, [*baseline.marks, *run.marks])
-        yield record | {"starred": pair.starred} | flat(pair.comparison)
+        yield record | {"starred": pair.starred} | flatten_statistic(pair.comparison)
     if rankings is None:
         for row in matrix.rows:
             yield _value_record(row, f"all: {matrix.score}", matrix.score, row.value)
@@ -418,7 +427,7 @@ def _value_record(
 ) -> dict[str, object]:
     record = _named_record("value", row.run, scoring, row.marks)
     record["score"] = score
-    for key, figure in flat(value).items():
+    for key, figure in flatten_statistic(value).items():
         if not key.startswith("ci95"):
             key = f"value_{key}"
         record[key] = figure

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from harness.analysis.failures import LONGEST, ListedConstraint, ScoreDetails
+from harness.analysis.failures import MAX_TEXT_CHARS, ListedConstraint, ScoreDetails
 from harness.plugins.comparisons.constraints import table_line
 from harness.store.columns import AttemptTable, TableBuilder
 from harness.store.index import AttemptIndex
@@ -134,7 +134,9 @@ def _said(line: _Judgement) -> Said:
         if passed is None or score.value is None:
             passed = score.value
         if passed is None or isinstance(passed, bool):
-            score_verdicts.append(JudgeVerdict(name, passed, groups={"score": name[:LONGEST]}))
+            score_verdicts.append(
+                JudgeVerdict(name, passed, groups={"score": name[:MAX_TEXT_CHARS]})
+            )
     return Said(line.outcome, tuple(score_verdicts))
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from harness.analysis.breakdown import is_verdict, value_of, values_by
+from harness.analysis.breakdown import is_verdict, mean_by_group, mean_score
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.datasets.rows import read_rows
 from harness.errors import ConfigError, DataInvalid
@@ -183,7 +183,7 @@ def pair_matrix(
         if variant.score != measures:
             marks.append(f"by {variant.score}")
         model = variant.metrics.model or ""
-        value = value_of(table, score, weight)
+        value = mean_score(table, score, weight)
         rows.append(MatrixRow(run=variant.name, model=model, marks=marks, value=value))
         replies.append(variant.replies())
     places = list(combinations(range(len(runs)), 2))
@@ -281,7 +281,7 @@ def induced_rankings(
     runs, name, score = scored_runs(runs, score, round_)
     weight = runs[0][0].weight(score)
     tables = [table for _, table in runs]
-    overall: list[SampleStatistic | None] = [value_of(table, score, weight) for table in tables]
+    overall: list[SampleStatistic | None] = [mean_score(table, score, weight) for table in tables]
     scorings = [Scoring(name=name, kind="all", score=name, values=overall)]
     if label and judged is not None:
         verdicts = [table for table, _ in judged.of_runs]
@@ -340,7 +340,7 @@ def _by_group(
     groups: set[str] = set()
     for table in tables:
         statistics = {}
-        for (group,), statistic in values_by(table, score, label, weight=weight).items():
+        for (group,), statistic in mean_by_group(table, score, label, weight=weight).items():
             statistics[group] = statistic
         by_run.append(statistics)
         groups.update(statistics)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from harness.analysis.metrics import PASS_RATE
 from harness.config.sections import split_k
-from harness.errors import refuse_unknown
+from harness.errors import check_name
 from harness.plugins.comparisons.comparable import (
     Run,
     Variant,
@@ -181,7 +181,7 @@ def compare_runs(
         RunConflict: If differences in task, data set or primary metric prevent a comparison.
     """
     run_names = [variant.name for variant, _ in runs]
-    refuse_unknown(baseline, run_names, f"--baseline {baseline!r} is not one of the runs.")
+    check_name(baseline, run_names, f"--baseline {baseline!r} is not one of the runs.")
     place = run_names.index(baseline) if baseline else 0
     refuse_incomparable(runs[place][0], [variant for variant, _ in runs])
     runs, measures, score = scored_runs(runs, options.score, options.round)

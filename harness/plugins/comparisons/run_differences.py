@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from harness.analysis.identical_samples import IDENTICAL_SAMPLES, identical_samples
+from harness.analysis.identical_samples import IDENTICAL_SAMPLES_PREFIX, identical_samples_warning
 from harness.analysis.metrics import PASS_RATE, Metrics
 from harness.config.identity import NAMED_LISTS
 from harness.config.sections import split_k
@@ -21,7 +21,7 @@ from harness.plugins.comparisons.comparable import (
 )
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import HASH_SUFFIX, input_name, rehashed_inputs
-from harness.wording import truncated
+from harness.wording import truncate
 
 CONFOUNDED = "CONFOUNDED"
 SCORED_DIFFERENTLY = "They were made or scored with a different"
@@ -29,7 +29,7 @@ UNLIKE_VERDICTS = "The runs define differently what passes"
 UNEQUAL_TRIES = "UNEQUAL NUMBERS OF TRIES"
 BEST_OF = ("pass@", "any@")  # measures for which one of several samples is enough
 # Starts of notes shown first
-SERIOUS = (UNLIKE_VERDICTS, CONFOUNDED, SCORED_DIFFERENTLY, UNEQUAL_TRIES, IDENTICAL_SAMPLES)
+SERIOUS = (UNLIKE_VERDICTS, CONFOUNDED, SCORED_DIFFERENTLY, UNEQUAL_TRIES, IDENTICAL_SAMPLES_PREFIX)
 INPUTS = {"template": "prompt", "checks": "set of checks"}  # readable names in a fingerprint
 INPUTS_0_1 = {"jsonl": {"prompt": "prompt or set of checks"}}  # by task, in runs of version 0.1
 
@@ -239,7 +239,7 @@ def repeated_samples(runs: Sequence[Variant]) -> Iterator[str]:
     for run in runs:
         if run.attempts is None or run.metrics.simulated or split_k(run.score)[1] < 2:
             continue
-        if sentence := identical_samples(AttemptIndex(run.attempts, judges=False)):
+        if sentence := identical_samples_warning(AttemptIndex(run.attempts, judges=False)):
             yield sentence.replace(":", f" in {run.name}:", 1)
 
 
@@ -322,7 +322,7 @@ def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
     for part, part_values in by_key.items():
         texts = dict.fromkeys(setting_text(value, f"{part}.") for value in part_values)
         if len(texts) > 1:
-            short = [truncated(text, LONGEST) for text in texts]
+            short = [truncate(text, LONGEST) for text in texts]
             if len(short) > 4:
                 short[4:] = ["…"]
             yield f"{part} ({', '.join(short)})"

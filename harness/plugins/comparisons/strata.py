@@ -98,9 +98,9 @@ def mean_of_groups(
         n=n,
         n_clusters=n_clusters,
         degrees=float(np.clip(free, f.min(), f.sum())),
-        informative=float(informative[0]),
-        kish=kish_size(clusters, weights),
-        largest=largest,
+        informative_degrees=float(informative[0]),
+        kish_n=kish_size(clusters, weights),
+        max_effective_n=largest,
     )
 
 

@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 
 from harness.analysis.breakdown import (
     Key,
-    by_group,
     group_codes,
     is_share,
+    mean_by_group,
+    paired_score_values,
     ratio_of_sums,
-    values_by,
-    values_of,
-    values_of_both,
-    weighted_means,
+    score_values,
+    statistic_by_group,
+    weighted_mean_by_group,
 )
-from harness.analysis.clustered import linearised, over_samples
+from harness.analysis.clustered import linearised_statistic, to_sample_statistic
 from harness.analysis.metrics import PASS_RATE, SampleStatistic, Statistic
 from harness.errors import ConfigError
 from harness.plugin_loader import Kind
@@ -71,16 +71,16 @@ def averaged(
 
     def figure(rows: AttemptTable) -> SampleStatistic:
         part = codes[rows.instances.grouping[rows.instance]]
-        has_value, _ = values_of(rows, score)
+        has_value, _ = score_values(rows, score)
         counted = has_value & (part >= 0)
         samples = rows.take(counted)
         if not len(samples):
             return SampleStatistic(missing=len(rows))
-        _, values = values_of(samples, score)
+        _, values = score_values(samples, score)
         estimate = mean_of_groups(values, samples.cluster, part[counted])
-        return over_samples(estimate.share() if fractions else estimate.number(), len(rows))
+        return estimate.over_samples(len(rows), share=fractions)
 
-    return by_group(samples, labels, figure)
+    return statistic_by_group(samples, labels, figure)
 
 
 def ratio(
@@ -93,15 +93,15 @@ def ratio(
     share = share and is_part(samples, score, per)
 
     def figure(rows: AttemptTable) -> SampleStatistic:
-        numerators, denominators, clusters = values_of_both(rows, score, per)
+        numerators, denominators, clusters = paired_score_values(rows, score, per)
         return ratio_of_sums(numerators, denominators, clusters, len(rows), share=share)
 
-    return by_group(samples, labels, figure)
+    return statistic_by_group(samples, labels, figure)
 
 
 def is_part(samples: AttemptTable, score: str, per: str) -> bool:
     """Return whether ``score`` is from 0 to ``per`` in all samples that have both."""
-    numerators, denominators, _ = values_of_both(samples, score, per)
+    numerators, denominators, _ = paired_score_values(samples, score, per)
     return bool(((numerators >= 0) & (numerators <= denominators)).all())
 
 
@@ -130,7 +130,7 @@ def macro_f1(
 
     def figure(rows: AttemptTable) -> SampleStatistic:
         actual = codes[rows.instances.grouping[rows.instance]]
-        has_value, values = values_of(rows, score)
+        has_value, values = score_values(rows, score)
         predicted = np.full(len(rows), -1)
         predicted[has_value] = np.where(values != 0, actual[has_value], 1 - actual[has_value])
         counted = (actual >= 0) & (has_value | rows.has_verdict)
@@ -147,9 +147,11 @@ def macro_f1(
             chosen = predicted == number
             ratios.append((2.0 * (in_class & chosen), in_class + 1.0 * chosen))
         # A t interval: F1 is not a share.
-        return over_samples(mean_of_ratios(ratios, clusters), len(rows))
+        return to_sample_statistic(mean_of_ratios(ratios, clusters), len(rows))
 
-    return by_group(samples, labels, figure) or ({} if labels else {(): SampleStatistic()})
+    return statistic_by_group(samples, labels, figure) or (
+        {} if labels else {(): SampleStatistic()}
+    )
 
 
 def mean_of_ratios(ratios: Sequence[Ratio], clusters: NDArray[np.integer]) -> Statistic:
@@ -169,7 +171,7 @@ def mean_of_ratios(ratios: Sequence[Ratio], clusters: NDArray[np.integer]) -> St
         value = float(upper.sum() / lower.sum())
         mean += value / len(ratios)
         influence += (upper - value * lower) / lower.mean() / len(ratios)
-    return linearised(mean, influence, clusters, 0.0, 1.0)
+    return linearised_statistic(mean, influence, clusters, 0.0, 1.0)
 
 
 F1 = ("macro_f1", "macro_f1_answered")
@@ -200,16 +202,16 @@ def figure_values(
         return ratio(samples, figure.score, figure.per, *labels, share=figure.share)
     if figure.average and figure.average not in labels:
         return averaged(samples, figure.score or PASS_RATE, figure.average, *labels)
-    passed = values_by(samples, PASS_RATE, *labels)
+    passed = mean_by_group(samples, PASS_RATE, *labels)
     if figure.of == "passed":
         return passed
     if figure.of == "score":
-        measured = values_by(samples, figure.score, *labels)
+        measured = mean_by_group(samples, figure.score, *labels)
         if figure.weight:
-            measured = weighted_means(samples, figure.score, figure.weight, *labels)
+            measured = weighted_mean_by_group(samples, figure.score, figure.weight, *labels)
     else:
         answered = samples.take(samples.has_score(figure.score))
-        measured = values_by(answered, PASS_RATE, *labels)
+        measured = mean_by_group(answered, PASS_RATE, *labels)
         if figure.of == "macro_f1_answered":
             measured = macro_f1(answered, figure.score, figure.label, *labels)
     values = {}

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from harness.cli.options import By, Cluster, Format, Round, Runs, Score
 from harness.config.settings import Settings
 from harness.engine.run_files import find_named_runs, find_named_variants
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, suggest_name
 from harness.plugins.comparisons.ablation import AblationOptions, ablate, findings
 from harness.plugins.comparisons.comparable import read_run, refuse_unknown_label
 from harness.plugins.comparisons.cross_table import TableOptions, cross_table
@@ -88,7 +88,7 @@ def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:
             raise ConfigError(problem, remedy)
     if not members:
         problem = f"The run {folder.name!r} has no groups of {by!r}."
-        raise ConfigError(problem, nearest(by, attempts.labels()))
+        raise ConfigError(problem, suggest_name(by, attempts.labels()))
     return members
 
 

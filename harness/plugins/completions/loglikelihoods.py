@@ -24,7 +24,7 @@ _NO_CONTEXT = (
 
 def body(request: Request) -> Mapping[str, Any]:
     """Return the fields of a request for log-likelihoods, apart from the model."""
-    texts = [message.content for message in request.sent]
+    texts = [message.content for message in request.sent_messages]
     prompt = texts if len(texts) > 1 else texts[0]
     return {"prompt": prompt, "max_tokens": 1, "temperature": 0, "logprobs": 1, "echo": True}
 

@@ -10,7 +10,7 @@ plugin = Plugin(
         "data": Verb(
             summary="Fetch public data sets, list them, and show where they are.",
             heading="Data and tools",
-            place=".verbs:data",
+            target=".verbs:data",
             executes=True,
             former_options={"--option": "--override"},
         ),

@@ -16,7 +16,7 @@ from harness.errors import import_extra
 from harness.ports import DataTable
 from harness.records import Criterion
 from harness.report.table import Column, Note, Table, TableDocument, table
-from harness.report.text import percent
+from harness.report.text import format_percent
 
 CATEGORY = "category"
 NONE = "(none)"  # The group of a criterion without the label
@@ -219,4 +219,4 @@ def _frequent(counts: Mapping[str, int], total: int) -> list[list[object]]:
 
 
 def _share(n: int, total: int) -> str:
-    return percent(n, total).removesuffix("%")
+    return format_percent(n, total).removesuffix("%")

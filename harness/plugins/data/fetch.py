@@ -25,7 +25,7 @@ from harness.datasets.catalogue import DataSet, Original, Product, catalogue, fi
 from harness.datasets.folder import content_sha256, installed_file, sha256
 from harness.engine.judges import prompt_data_sets
 from harness.engine.models import ModelBuilder, Resources, build_models
-from harness.errors import DataInvalid, DataMissing, HarnessError, UserError, cannot_read
+from harness.errors import DataInvalid, DataMissing, HarnessError, UserError, unreadable_file_error
 from harness.plugin import CheckupFinding
 from harness.store.run_folder import RunFolder
 from harness.store.runs import run_name
@@ -201,7 +201,7 @@ def _pieces(product: Product, originals: Sequence[Path]) -> Iterator[bytes]:
     try:
         yield from product.make(*originals)
     except OSError as error:  # an error of writing is raised outside of this function
-        raise cannot_read(Path(error.filename or originals[0]), error) from None
+        raise unreadable_file_error(Path(error.filename or originals[0]), error) from None
 
 
 def _is_there(product: Product, root: Path) -> bool | None:
@@ -212,7 +212,7 @@ def _is_there(product: Product, root: Path) -> bool | None:
     try:
         return product.sha256 in (None, content_sha256(path)) or None
     except OSError as error:
-        raise cannot_read(path, error) from None
+        raise unreadable_file_error(path, error) from None
 
 
 def download(
@@ -291,7 +291,7 @@ def _difference(original: Original, file: Path) -> str:
         if original.sha256 is not None and (digest := sha256(file)) != original.sha256:
             return f"has the sha256 {digest}, not {original.sha256}"
     except OSError as error:
-        raise cannot_read(file, error) from None
+        raise unreadable_file_error(file, error) from None
     return ""
 
 

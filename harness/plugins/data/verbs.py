@@ -25,7 +25,7 @@ from harness.plugins.data.documents import (
     data_document,
 )
 from harness.plugins.data.fetch import install, summary
-from harness.ports import Task, overrides
+from harness.ports import Task, overrides_method
 from harness.terminal.console import output, print_listing, say, show, write
 
 WIDE = 80  # columns of a terminal on which data sets are listed as a table
@@ -123,12 +123,12 @@ def describe(
     options = {key.removeprefix("task."): value for key, value in overridden}
     built: Task[Any] = kind("tasks").build(task, options, data=DataFolder(Settings().data_dir))
     instances = built.instances()
-    if overrides(built, Task.describe):
+    if overrides_method(built, Task.describe):
         if by != "category" or verbs or picture or embeddings:
             problem = f"The task {task!r} has no criteria to group, count or draw."
             raise ConfigError(problem, "Omit --by, --verbs, --map and --embeddings.")
         show(data_document(task, list(built.describe())), form)
-    elif overrides(built, Task.criteria):
+    elif overrides_method(built, Task.criteria):
         tasks = [(instance.groups, built.criteria(instance)) for instance in instances]
         options = {"verbs": documents.verbs} if verbs else {}
         description = CriteriaDescription(tasks, by, **options)

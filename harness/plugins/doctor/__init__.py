@@ -9,7 +9,7 @@ plugin = Plugin(
         "doctor": Verb(
             summary="Check the installation, keys, servers, data and folders.",
             heading="Look up and check",
-            place=".verb:doctor",
+            target=".verb:doctor",
         ),
     },
 )

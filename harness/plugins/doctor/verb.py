@@ -42,15 +42,15 @@ from harness.declarations import (
     Declaration,
     declarations,
     declared_members,
-    described,
+    describe_exception,
 )
 from harness.engine.infrastructure import call_layers
 from harness.engine.infrastructure import cluster as cluster_named
-from harness.errors import ConfigError, HarnessError, install_command, nearest
+from harness.errors import ConfigError, HarnessError, install_command, suggest_name
 from harness.plugin import CheckupFinding as Finding
 from harness.plugin import CheckupState
 from harness.plugins.anthropic import backend as anthropic
-from harness.report.text import inert_text, size_text
+from harness.report.text import escape_text, format_size
 from harness.terminal.console import print_listing
 
 SECONDS = 1.0  # time limit for all endpoints together
@@ -94,7 +94,7 @@ def doctor(
         sections["Folders"].extend(_call_layers(settings))
         answers = ask_all(list(_endpoints(keys)))
         absent = ", ".join(
-            f"{finding.name} ({finding.said})" for finding in answers if finding.remedy == START
+            f"{finding.name} ({finding.detail})" for finding in answers if finding.remedy == START
         )
         sections["Endpoints"] = [finding for finding in answers if finding.remedy != START]
         if absent:
@@ -118,10 +118,10 @@ def _rendered(sections: Mapping[str, Sequence[Finding]]) -> RenderableType:
         table.add_column(no_wrap=True, min_width=2)
         table.add_column(overflow="fold")
         for finding in findings:
-            line = inert_text(f"{finding.name}  {finding.said}".strip())
+            line = escape_text(f"{finding.name}  {finding.detail}".strip())
             line.stylize("bold", 0, len(finding.name))
             if finding.remedy:
-                line = Text.assemble(line, "\n", (inert_text(finding.remedy).plain, "dim"))
+                line = Text.assemble(line, "\n", (escape_text(finding.remedy).plain, "dim"))
             table.add_row(_MARKS[finding.state], line)
         parts += [Text(title, style="bold underline"), table, ""]
     return Group(*parts[:-1])
@@ -161,9 +161,10 @@ def _faults(declaration: Declaration) -> Iterator[str]:
     names = {declared.name for declared in declarations()}
     for name in declaration.plugin.requires:
         if name not in names:
-            yield f"requires the plug-in {name!r}, which is not installed. {nearest(name, names)}"
+            hint = suggest_name(name, names)
+            yield f"requires the plug-in {name!r}, which is not installed. {hint}"
     for name, verb in declaration.plugin.verbs.items():
-        if all_verbs()[name] != declaration.absolute_verb(verb):
+        if all_verbs()[name] != declaration.resolve_verb(verb):
             yield f"verb {name!r}: another verb of this name is built in, or of another plug-in"
     if declaration.package == DISTRIBUTION:
         return
@@ -176,11 +177,11 @@ def _faults(declaration: Declaration) -> Iterator[str]:
             yield f"{member.title}: {error}"
         except Exception as error:  # a third party's module may raise anything
             reported.add(member.title)
-            yield f"{member.title} cannot be imported ({described(error)})"
+            yield f"{member.title} cannot be imported ({describe_exception(error)})"
     for name, verb in declaration.plugin.verbs.items():
         if f"verb {name!r}" not in reported:
             try:
-                load_verb(name, declaration.absolute_verb(verb))
+                load_verb(name, declaration.resolve_verb(verb))
             except HarnessError as error:
                 yield error.message
 
@@ -262,7 +263,7 @@ def _folder(name: str, path: Path, otherwise: CheckupState) -> Finding:
         with tempfile.TemporaryFile(dir=there) as file:
             file.write(b"\n")
             file.flush()
-        free = size_text(shutil.disk_usage(there).free)
+        free = format_size(shutil.disk_usage(there).free)
     except OSError as error:
         remedy = f"Fix its permissions, or set HARNESS_{name.upper()}_DIR to another folder."
         return Finding(otherwise, name, f"{path}: cannot be written: {error.strerror}", remedy)

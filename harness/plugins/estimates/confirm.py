@@ -10,7 +10,7 @@ from math import inf
 
 from rich.text import Text
 
-from harness.analysis.metrics import unanswerable
+from harness.analysis.metrics import unanswerable_note
 from harness.cli.options import ask_yes_no
 from harness.config.prices import FREE
 from harness.config.settings import Settings, mask_url_keys
@@ -27,9 +27,9 @@ from harness.plugins.estimates.estimate import (
     estimate_waves,
     wave_hours,
 )
-from harness.ports import Judge, overrides
+from harness.ports import Judge, overrides_method
 from harness.records import Usage
-from harness.report.text import inert_text, usd
+from harness.report.text import escape_text, format_usd
 from harness.store.runs import run_name
 from harness.terminal.console import output, print_facts, say
 
@@ -114,7 +114,9 @@ def _is_paid(job: Job) -> bool:
 def _ended_by(cap: float, cost: EstimateRange) -> str:
     """Return a note that a budget (US dollars) may not suffice, or ""."""
     enough = cost.high <= cap
-    return "" if enough else f". The budget of {usd(cap)} ends the work before it costs more."
+    return (
+        "" if enough else f". The budget of {format_usd(cap)} ends the work before it costs more."
+    )
 
 
 def confirm_calls(
@@ -191,11 +193,11 @@ def cost_text(cost: EstimateRange | None, models: Iterable[Model] = ()) -> str:
         lacking = f"no price for {unpriced(models)}"
         return f"unknown: {lacking} ('harness prices' says how to add one)"
     if cost.high == inf:
-        return f"{usd(cost.low)} or more: decoding.max_tokens is not set"
+        return f"{format_usd(cost.low)} or more: decoding.max_tokens is not set"
     if not cost.high:
         return "nothing"
-    low = usd(cost.low)
-    high = usd(cost.high)
+    low = format_usd(cost.low)
+    high = format_usd(cost.high)
     return low if low == high else f"{low} to {high}"
 
 
@@ -229,7 +231,7 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str], base: str) -> Non
             prompts.append(plan.first)
             for message in plan.first or ():
                 output.print(Text(f"\nfirst prompt ({message.role}):", style="dim"))
-                output.print(inert_text(message.content[:2000]), soft_wrap=True)
+                output.print(escape_text(message.content[:2000]), soft_wrap=True)
         if len(jobs) > 1:
             output.print()
     if len(jobs) > 1:
@@ -270,7 +272,7 @@ def _totals(jobs: Sequence[Job], plans: Sequence[DryRun]) -> dict[str, str]:
         "cost": cost_text(total, models),
     }
     if len(caps) == len(jobs):
-        rows["budget"] = f"{usd(max(caps))} for all: they end before they cost more"
+        rows["budget"] = f"{format_usd(max(caps))} for all: they end before they cost more"
     return rows
 
 
@@ -306,7 +308,7 @@ def _rows(job: Job, plan: DryRun) -> dict[str, str]:
             parts.append("rate limits")
         rows["shard"] = f"{run.shard}: its part of {', '.join(parts)}"
     if run.budget_usd is not None:
-        rows["budget"] = usd(run.budget_usd) + _budget_note(job)
+        rows["budget"] = format_usd(run.budget_usd) + _budget_note(job)
     if run.polish:
         calls = "one more call per prompt and feedback, not counted above"
         rows["polished by"] = f"{run.polish.name}: {calls}"
@@ -316,7 +318,7 @@ def _rows(job: Job, plan: DryRun) -> dict[str, str]:
         cost = f"cost {cost_text(plan.user.usd, [model])}{_tokens(plan.user)}"
         rows["played user"] = f"{model.section.name or model.section.backend}: {calls}, {cost}"
     for judge in job.judges:
-        if overrides(judge.judge, Judge.next_questions):
+        if overrides_method(judge.judge, Judge.next_questions):
             rows["calls to pay"] += ", and those that follow from their replies"
         rows[f"judge {judge.name}"] = _judge_calls(judge, plan.judges[judge.name])
     if job.judges:
@@ -333,7 +335,7 @@ def _rows(job: Job, plan: DryRun) -> dict[str, str]:
     if (saved := plan.total_saved_usd).high:
         rows["prompt cache"] = f"saves about {cost_text(saved)}; the lower cost includes this"
     if n := job.count_unanswerable():
-        rows["simulated"] = unanswerable(n, plan.instances)
+        rows["simulated"] = unanswerable_note(n, plan.instances)
     if plan.references:
         rows["reference answers"] = _references_text(plan)
     return rows
@@ -356,7 +358,7 @@ def _judge_calls(judge: JudgeModel, estimate: CallEstimate) -> str:
     text += f"{_spread(estimate.calls, at_most=estimate.at_most)} call{plural}"
     if estimate.cached:
         text += f" ({estimate.cached:,} more are cached)"
-    if overrides(judge.judge, Judge.next_questions):
+    if overrides_method(judge.judge, Judge.next_questions):
         text += " and those that follow from its replies"
     return f"{text}, cost {cost_text(estimate.usd, [judge.model])}{_tokens(estimate)}"
 

@@ -21,7 +21,7 @@ from harness.engine.models import Model
 from harness.engine.plan import RunPlan, UnfinishedSample
 from harness.engine.replies import replies_path
 from harness.engine.turns import instance_at_turn, max_turns, user_role
-from harness.ports import Task, overrides
+from harness.ports import Task, overrides_method
 from harness.records import (
     Instance,
     Message,
@@ -299,7 +299,7 @@ def estimate_waves(job: Job) -> EstimateRange | None:
     if not waves:
         return None
     turns = 1
-    if overrides(job.task, Task.turns):
+    if overrides_method(job.task, Task.turns):
         turns = max((max_turns(job.task, instance) for instance in job.instances), default=1)
     rounds = job.run.rounds
     most_rounds = max(turns, rounds.max)
@@ -444,7 +444,7 @@ def count_work(
                     tokens = round(len(reference) / CHARACTERS_PER_TOKEN[0])
                     max_tokens = request.decoding.max_tokens
                     total.add(
-                        request.sent,
+                        request.sent_messages,
                         max_tokens,
                         certain=True,
                         answer=max(1, min(tokens, max_tokens or tokens)),

@@ -11,14 +11,14 @@ plugin = Plugin(
         "export": Verb(
             summary="Export runs for other tools.",
             heading="Data and tools",
-            place=".verbs:export",
+            target=".verbs:export",
             completes="harness.cli.verbs:run_names",
             former_options={"-o": "--output"},
         ),
         "import": Verb(
             summary="Import another tool's results as a run.",
             heading="Data and tools",
-            place=".verbs:import_",
+            target=".verbs:import_",
         ),
     },
 )

@@ -21,8 +21,8 @@ import msgspec
 
 from harness.engine.resolving import row_fields
 from harness.errors import StoreFailed, import_extra
-from harness.records import Attempt, Usage, encodable
-from harness.results import RunResult, recorded_attempts
+from harness.records import Attempt, Usage, replace_surrogates
+from harness.results import RunResult, open_attempts
 from harness.store.files import OUTPUT_REMEDY, replace_output
 from harness.store.index import AttemptIndex, AttemptLine
 from harness.store.run_folder import RunFolder
@@ -55,7 +55,7 @@ class ExportedRun(RunResult):
 
 def exported_run(folder: RunFolder) -> ExportedRun:
     """Return the run in a folder, for export."""
-    index = recorded_attempts(folder)
+    index = open_attempts(folder)
     return ExportedRun(folder, folder.read_manifest(), index)
 
 
@@ -219,9 +219,9 @@ def _field_cell(value: object, kind: Kind) -> Cell:
     if value is None:
         return None
     if isinstance(value, str):
-        return encodable(value)
+        return replace_surrogates(value)
     if kind == "VARCHAR":
-        return encodable(json.dumps(value, ensure_ascii=False, default=str))
+        return replace_surrogates(json.dumps(value, ensure_ascii=False, default=str))
     return float(value) if kind == "DOUBLE" else value  # type: ignore[arg-type, return-value]
 
 

@@ -22,11 +22,18 @@ from uuid import uuid4
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from harness.analysis.metrics import to_json
-from harness.analysis.summary import measure
+from harness.analysis.metrics import encode_metrics
+from harness.analysis.summary import compute_metrics
 from harness.config.run_file import RunFile
-from harness.errors import ConfigError, DataInvalid, DataMissing, RunConflict, StoreFailed, nearest
-from harness.records import CRASH_VERSION, LARGEST, SCHEMA_VERSION, Attempt, Role, Score
+from harness.errors import (
+    ConfigError,
+    DataInvalid,
+    DataMissing,
+    RunConflict,
+    StoreFailed,
+    suggest_name,
+)
+from harness.records import CRASH_VERSION, MAX_MAGNITUDE, SCHEMA_VERSION, Attempt, Role, Score
 from harness.store.file_states import (
     APPENDED_FILES,
     RESULT_FILES,
@@ -92,7 +99,7 @@ def number(value: Any, where: str) -> float | None:
     """Return a finite number as a float, or None for any other value. Raise DataInvalid if huge."""
     if not isinstance(value, int | float) or value != value or value in (math.inf, -math.inf):
         return None
-    if not -LARGEST <= value <= LARGEST:
+    if not -MAX_MAGNITUDE <= value <= MAX_MAGNITUDE:
         raise invalid(where, "a number that is too large")
     return float(value)
 
@@ -135,7 +142,7 @@ def judged(
             if imported.value is not None:
                 with_value.append(imported)
     if requested and requested not in measured:
-        remedy = nearest(requested, measured) or "It has no scores at all."
+        remedy = suggest_name(requested, measured) or "It has no scores at all."
         raise ConfigError(f"--score: the file has no score {requested!r}.", remedy)
     verdicts = []
     binary = set()
@@ -232,7 +239,7 @@ def write_run(root: Path, name: str, source: Path, imported: Imported) -> RunFol
             folder.update_manifest(
                 {STATES_KEY: compute_states(folder.path, (*APPENDED_FILES, *SETTINGS_FILES))}
             )
-            write_atomically(folder.metrics, to_json(measure(folder)))
+            write_atomically(folder.metrics, encode_metrics(compute_metrics(folder)))
             names = (*APPENDED_FILES, *SETTINGS_FILES, *RESULT_FILES)
             folder.update_manifest({STATES_KEY: compute_states(folder.path, names)})
         except (ConfigError, DataInvalid, StoreFailed) as error:
@@ -296,5 +303,5 @@ def _refuse_unusable(where: str, attempt: Attempt) -> None:
     if not 0 <= attempt.sample < 2**31 or not 1 <= attempt.round < 2**31:
         raise invalid(where, f"not a valid attempt: sample {attempt.sample}, round {attempt.round}")
     for name, score in attempt.scores.items():
-        if score.value is not None and not -LARGEST <= score.value <= LARGEST:
+        if score.value is not None and not -MAX_MAGNITUDE <= score.value <= MAX_MAGNITUDE:
             raise invalid(where, f"the score {name[:80]!r} is too large")

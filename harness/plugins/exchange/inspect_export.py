@@ -184,7 +184,7 @@ def _header(run: ExportedRun) -> dict[str, Any]:
         if result["metrics"]:
             scores.append(result)
     fingerprint = manifest.get("fingerprint", {})
-    settings = config.decoding.given()
+    settings = config.decoding.specified_fields()
     decoding = {theirs: settings[ours] for ours, theirs in DECODING.items() if ours in settings}
     run_id = manifest.get("id", metrics.run)
     exported_manifest = {key: manifest[key] for key in MANIFEST_KEYS if key in manifest}

@@ -38,8 +38,8 @@ from harness.records import (
     Message,
     Outcome,
     Usage,
-    encodable,
     messages_hash,
+    replace_surrogates,
 )
 
 EvalLog = Any
@@ -131,8 +131,8 @@ def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
     exported = (spec.metadata or {}).get(HARNESS)
     if isinstance(exported, dict) and "config" in exported and not score:
         return _exported(path, samples, exported, task)
-    task = task or encodable(spec.task) or "imported"
-    model = encodable(spec.model)
+    task = task or replace_surrogates(spec.task) or "imported"
+    model = replace_surrogates(spec.model)
     settings = log.plan.config.merge(spec.model_generate_config)
     decoding = settings.model_dump(include={"temperature", "max_tokens", "top_p"})
     started = _seconds(log.stats.started_at) or _seconds(spec.created) or 0.0
@@ -233,7 +233,7 @@ def _missing(
     """Return an attempt with the outcome ``error`` for each sample that the log lacks."""
     clusters = {attempt.instance: attempt.cluster for _, attempt in reversed(attempts)}
     seen = {(attempt.instance, attempt.sample) for _, attempt in attempts}
-    listed = [encodable(str(name)) for name in log.eval.dataset.sample_ids or ()]
+    listed = [replace_surrogates(str(name)) for name in log.eval.dataset.sample_ids or ()]
     if len(listed) * epochs > len(seen) + MAX_MISSING:
         names = f"it names {len(listed):,} samples of {epochs:,} epochs"
         raise invalid(str(path), f"{names} but holds {len(seen):,} of them")
@@ -259,7 +259,7 @@ def _missing(
 
 
 def _attempt(sample: EvalSample, where: str, model: str, log_started: float) -> Attempt:
-    name = encodable(str(sample.id))
+    name = replace_surrogates(str(sample.id))
     content = sample.output.completion
     stop = ""
     if sample.output.choices:
@@ -270,7 +270,7 @@ def _attempt(sample: EvalSample, where: str, model: str, log_started: float) -> 
     error = None
     if sample.error:
         outcome = "error"
-        error = encodable(sample.error.message) or "an error"
+        error = replace_surrogates(sample.error.message) or "an error"
         answer = answer or None
     prompt = _conversation(sample.messages)
     answers = [place for place, turn in enumerate(prompt) if turn.role == "assistant"]
@@ -306,7 +306,7 @@ def _attempt(sample: EvalSample, where: str, model: str, log_started: float) -> 
 
 def _label(value: Any) -> str:
     short = isinstance(value, str) and 0 < len(value) <= MAX_GROUP_LENGTH
-    return encodable(value) if short else NO_LABEL
+    return replace_surrogates(value) if short else NO_LABEL
 
 
 def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
@@ -344,18 +344,18 @@ def _is_accuracy(log: EvalLog) -> Callable[[str], bool]:
 
 def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
     for scorer, score in (sample.scores or {}).items():
-        reason = encodable(score.explanation or "")
+        reason = replace_surrogates(score.explanation or "")
         details: dict[str, Any] = {}
         if score.answer:
-            details["answer"] = encodable(score.answer)
+            details["answer"] = replace_surrogates(score.answer)
         if score.metadata:
             details["metadata"] = score.metadata
         if not isinstance(score.value, Mapping):
-            yield encodable(scorer), _grade(score.value, where, reason, details)
+            yield replace_surrogates(scorer), _grade(score.value, where, reason, details)
             continue
         for key, value in score.value.items():
             name = f"{scorer}.{key}" if key else scorer
-            yield encodable(name), _grade(value, where, reason, details)
+            yield replace_surrogates(name), _grade(value, where, reason, details)
 
 
 def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> FoundScore:
@@ -370,7 +370,7 @@ def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> Foun
         try:
             value = float(value)
         except ValueError:
-            details = details | {"value": encodable(value)}
+            details = details | {"value": replace_surrogates(value)}
             value = None
     if isinstance(value, list | dict):
         details = details | {"value": value}
@@ -380,28 +380,28 @@ def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> Foun
 def _conversation(messages: Any) -> tuple[Message, ...]:
     """Convert Inspect's messages, or one string."""
     if isinstance(messages, str):
-        return (Message("user", encodable(messages)),)
+        return (Message("user", replace_surrogates(messages)),)
     return tuple(Message(imported_run.role(turn.role), _text(turn.content)) for turn in messages)
 
 
 def _text(content: Any) -> str:
     """Return a message's text without reasoning, with ``[TYPE]`` for other content."""
     if isinstance(content, str):
-        return encodable(content)
+        return replace_surrogates(content)
     texts = []
     for part in content:
         if part.type == "text":
             texts.append(part.text)
         elif part.type != "reasoning":
             texts.append(f"[{part.type}]")
-    return encodable("\n".join(texts))
+    return replace_surrogates("\n".join(texts))
 
 
 def _reasoning(content: Any) -> str | None:
     if isinstance(content, str):
         return None
     thoughts = [part.reasoning for part in content if part.type == "reasoning"]
-    return encodable("\n".join(filter(None, thoughts))) or None
+    return replace_surrogates("\n".join(filter(None, thoughts))) or None
 
 
 def _seconds(date: str | None) -> float | None:

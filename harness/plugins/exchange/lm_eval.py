@@ -28,7 +28,7 @@ from harness.plugins.exchange.imported_run import (
     opened,
 )
 from harness.plugins.lm_eval.scoring import ACCURACY
-from harness.records import SCHEMA_VERSION, Attempt, Message, encodable, messages_hash
+from harness.records import SCHEMA_VERSION, Attempt, Message, messages_hash, replace_surrogates
 
 SIMULATED = "simulated"  # marks a document of an earlier version whose answers are simulated
 # Keys of a line that are not metrics.
@@ -61,12 +61,14 @@ def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
     results: Mapping[str, Any] = {}
     match = NAME.fullmatch(path.name)
     if match:
-        task = task or encodable(match[1])
+        task = task or replace_surrogates(match[1])
         results_path = path.with_name(f"results_{match[2]}.json")
         with contextlib.suppress(HarnessError), opened(results_path) as file:  # it may be missing
             results = _parsed(file.read(MAX_BYTES), str(results_path))
     task = task or "imported"
-    model = encodable(_text(results.get("model_name")) or _text(results.get("model_source")))
+    model = replace_surrogates(
+        _text(results.get("model_name")) or _text(results.get("model_source"))
+    )
     documents = _documents(path)
     distinct = {(document.doc_id, document.doc_hash) for document in documents}
     ids = Counter(doc_id for doc_id, _ in distinct)
@@ -230,14 +232,14 @@ class _Line:
             raise invalid(where, "not a sample of lm-eval: it has no doc_id")
         if not isinstance(tree.get("resps"), list):
             raise invalid(where, "not a sample of lm-eval: it has no resps")
-        self.doc_id = encodable(str(doc_id))
+        self.doc_id = replace_surrogates(str(doc_id))
         hashed = f"{tree.get('doc_hash')}/{tree.get('target_hash')}"
         if not isinstance(tree.get("doc_hash"), str):
             hashed = json.dumps([tree.get("doc"), tree.get("target")], default=str)
         self.doc_hash = hashlib.sha256(hashed.encode()).hexdigest()
         self.simulated = _mapping(tree.get("doc")).get(SIMULATED) is True
         self.sample = 0
-        self.filter = encodable(_text(tree.get("filter")))
+        self.filter = replace_surrogates(_text(tree.get("filter")))
         sample = SAMPLE.fullmatch(self.filter)
         if sample:
             self.sample = int(sample[1])
@@ -259,7 +261,7 @@ class _Line:
         metrics = {}
         for name in names:
             if name in self._tree and name not in NOT_METRICS:
-                metrics[encodable(name)] = self._score(self._tree[name])
+                metrics[replace_surrogates(name)] = self._score(self._tree[name])
         return metrics
 
     def _score(self, value: Any) -> FoundScore:
@@ -268,7 +270,7 @@ class _Line:
             try:
                 value = float(value)
             except ValueError:
-                return FoundScore(None, details={"value": encodable(value)})
+                return FoundScore(None, details={"value": replace_surrogates(value)})
         if isinstance(value, list | dict):
             return FoundScore(None, details={"value": value})
         return FoundScore(imported_run.number(value, self.where))
@@ -282,7 +284,7 @@ class _Line:
         if not isinstance(prompt, list):
             turns = _chat(_text(prompt))
         if turns is None:
-            return (Message("user", encodable(_text(prompt))),)
+            return (Message("user", replace_surrogates(_text(prompt))),)
         return tuple(_message(_mapping(turn)) for turn in turns)
 
     def answer(self) -> str | None:
@@ -293,14 +295,14 @@ class _Line:
                 break
             first = first[0]
         if isinstance(first, str):
-            return encodable(first)
+            return replace_surrogates(first)
         likelihoods = list(map(_likelihood, _list(self._tree.get("filtered_resps"))))
         arguments = self._arguments()
         if len(likelihoods) != len(arguments) or len(arguments) < 2:
             return None
         likeliest = arguments[likelihoods.index(max(likelihoods))]
         if len(likeliest) > 1 and isinstance(likeliest[1], str):
-            return encodable(likeliest[1])
+            return replace_surrogates(likeliest[1])
         return None
 
     def decoding(self) -> dict[str, Any]:
@@ -347,7 +349,7 @@ def _message(turn: Mapping[str, Any]) -> Message:
     if not isinstance(content, str):
         texts = [part.get("text") for part in _list(content) if isinstance(part, dict)]
         content = "\n".join(map(_text, texts))
-    return Message(imported_run.role(turn.get("role")), encodable(content))
+    return Message(imported_run.role(turn.get("role")), replace_surrogates(content))
 
 
 def _likelihood(reply: Any) -> float:

@@ -22,7 +22,7 @@ from harness.config.run_file import flatten
 from harness.config.settings import Settings
 from harness.engine.resolving import row_fields
 from harness.engine.run_files import find_named_runs
-from harness.errors import ConfigError, DataInvalid, DataMissing, import_extra, nearest
+from harness.errors import ConfigError, DataInvalid, DataMissing, import_extra, suggest_name
 from harness.plugins.exchange.exported_run import (
     ExportedRows,
     ExportedRun,
@@ -198,7 +198,7 @@ def checked_fields(
     """Raise ConfigError if a field is not in ``known``, or a required one is missing or empty."""
     for name in fields:
         if name not in allowed:
-            raise ConfigError(f"{form} has no field {name!r} to set.", nearest(name, allowed))
+            raise ConfigError(f"{form} has no field {name!r} to set.", suggest_name(name, allowed))
     for name in required:
         if not fields.get(name):
             problem = f"{form} requires the field {name!r}, which a run does not record."

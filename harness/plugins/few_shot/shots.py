@@ -22,7 +22,7 @@ from harness.config.settings import Settings
 from harness.engine.assessment import assess
 from harness.engine.plan import FewShotPrompts
 from harness.engine.resolving import build_task, find_referenced_run
-from harness.errors import ConfigError, ShotLeaks, nearest
+from harness.errors import ConfigError, ShotLeaks, suggest_name
 from harness.ports import Task
 from harness.records import Attempt, Instance, Message, Reply, Score, messages_hash
 from harness.store.index import AttemptIndex
@@ -150,7 +150,7 @@ class Shots(FewShotPrompts):
         for name in section.ids:
             if name not in self._numbers:
                 problem = f"task.shots.ids: no instance {name!r} has a reference answer to show."
-                raise ConfigError(problem, nearest(name, self._numbers))
+                raise ConfigError(problem, suggest_name(name, self._numbers))
         if self._candidates:
             _check_labels("within", section.within, labels)
             _check_labels("across", [section.across] if section.across else [], labels)
@@ -320,7 +320,7 @@ class Shots(FewShotPrompts):
 def _check_labels(key: str, labels: Iterable[str], existing: Collection[str]) -> None:
     for label in labels:
         if label not in existing:
-            remedy = nearest(label, existing) or "Remove it: they have no labels at all."
+            remedy = suggest_name(label, existing) or "Remove it: they have no labels at all."
             raise ConfigError(f"task.shots.{key}: the instances have no label {label!r}.", remedy)
 
 

@@ -11,7 +11,7 @@ plugin = Plugin(
         "check": Verb(
             summary="Do runs meet the bounds of a release gate?",
             heading="Compare runs",
-            place=".verb:check",
+            target=".verb:check",
             completes="harness.cli.verbs:run_names",
         )
     },

@@ -19,7 +19,7 @@ from harness.plugins.gate.decision import Decision, Outcome
 from harness.plugins.gate.document import gate_document, gate_line
 from harness.plugins.gate.gate import Gate, check_runs
 from harness.plugins.gate.section import CheckSection
-from harness.results import RunResult, displayed
+from harness.results import RunResult, render_document
 
 BOUND_EXAMPLES = {"min": "pass_rate=0.9", "max": "latency_p95=2"}
 
@@ -104,4 +104,4 @@ class GateResult:
         return gate_line(self.found)
 
     def _repr_html_(self) -> str:
-        return displayed(gate_document([self.found]), html=True)
+        return render_document(gate_document([self.found]), html=True)

@@ -4,15 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.analysis.metrics import all_from_cache
+from harness.analysis.metrics import all_cached_note
 from harness.plugins.comparisons.comparison_document import bounds_line
 from harness.plugins.gate.decision import Decision, Outcome, worst
 from harness.plugins.gate.gate import Gate
 from harness.plugins.gate.section import COST, COST_PER_SAMPLE, LATENCY
 from harness.plugins.gate.unjudged import Unjudged
-from harness.report.table import Cell, Column, Note, Table, TableDocument, flat, table
-from harness.report.text import UNKNOWN, clusters_text, interval, number, percent, printable, usd
-from harness.wording import count_of
+from harness.report.table import (
+    Cell,
+    Column,
+    Note,
+    Table,
+    TableDocument,
+    flatten_statistic,
+    table,
+)
+from harness.report.text import (
+    UNKNOWN,
+    escape_unprintable,
+    format_clusters,
+    format_interval,
+    format_number,
+    format_percent,
+    format_usd,
+)
+from harness.wording import format_count
 
 _STYLES = {"passed": "green", "failed": "red", "too few to tell": "yellow"}
 
@@ -33,7 +49,9 @@ def gate_document(gates: Sequence[Gate]) -> TableDocument:
     records = []
     for gate in gates:
         marks |= dict.fromkeys(_marks(gate))
-        records += [{"run": gate.run.name, **flat(decision)} for decision in gate.decisions]
+        records += [
+            {"run": gate.run.name, **flatten_statistic(decision)} for decision in gate.decisions
+        ]
     return TableDocument(
         title=title,
         marks=list(marks),
@@ -110,7 +128,7 @@ def _notes(gates: Sequence[Gate]) -> Iterator[str]:
     for decision in decisions:
         few_clusters = 0 < 10 * decision.n_clusters <= decision.n
         if decision.outcome == "too few to tell" and not decision.group and few_clusters:
-            units = clusters_text(decision.n, decision.n_clusters)
+            units = format_clusters(decision.n, decision.n_clusters)
             yield (f"Intervals count clusters, not instances: {decision.n:,} instances in {units}.")
             break
     for decision in decisions:
@@ -150,10 +168,10 @@ def figure_text(decision: Decision, value: float | None) -> str:
     if value is None:
         return UNKNOWN
     if decision.what in (COST, COST_PER_SAMPLE):
-        return usd(value)
+        return format_usd(value)
     if LATENCY.fullmatch(decision.what):
-        return f"{number(value, 3)} s"
-    return number(value, 4)
+        return f"{format_number(value, 3)} s"
+    return format_number(value, 4)
 
 
 def bound(decision: Decision) -> str:
@@ -164,7 +182,7 @@ def bound(decision: Decision) -> str:
 
 def _interval(decision: Decision) -> str:
     digits = 3 if LATENCY.fullmatch(decision.what) else 4
-    return interval(decision.ci95, digits)
+    return format_interval(decision.ci95, digits)
 
 
 def gate_line(gate: Gate) -> str:
@@ -187,7 +205,7 @@ def gate_line(gate: Gate) -> str:
 
 def decision_line(decision: Decision) -> str:
     """Return a decision on one line."""
-    line = printable(f"{decision.what} {decision.group}".strip())
+    line = escape_unprintable(f"{decision.what} {decision.group}".strip())
     line += f" {figure_text(decision, decision.value)}"
     if decision.method != "exact":
         line += f" (95% {_interval(decision)})"
@@ -209,12 +227,12 @@ def unjudged_line(unjudged: Unjudged, gate: Gate, several: bool = False) -> str:
         "failed or missing judgement": unjudged.no_judgement,
         "inconclusive judgement": unjudged.final,
     }
-    reasons = [count_of(n, kind) for kind, n in kinds.items() if n]
+    reasons = [format_count(n, kind) for kind, n in kinds.items() if n]
     reasons += [f"{n:,} {outcome}" for outcome, n in unjudged.unanswered.items()]
     of_run = f" of {unjudged.run}" if gate.baseline or several else ""
     have = "has" if unjudged.n == 1 else "have"
     count = f"{unjudged.n:,} of {unjudged.n_samples:,} samples{of_run} {have}"
-    problem = f"{count} no {printable(unjudged.lacking)} ({', '.join(reasons)})"
+    problem = f"{count} no {escape_unprintable(unjudged.lacking)} ({', '.join(reasons)})"
     return f"{problem}: {_remedy(unjudged)}."
 
 
@@ -243,10 +261,10 @@ def latency_lines(gate: Gate, several: bool = False) -> list[str]:
     crashed = gate.run.metrics.outcomes.get("crashed", 0)
     failed = gate.run.metrics.outcomes.get("error", 0)
     if crashed:
-        crashes = count_of(crashed, "crashed call")
+        crashes = format_count(crashed, "crashed call")
         lines.append(f"Latencies{of_run} include {crashes}. A time-out is beyond any bound.")
     if failed:
-        lines.append(f"Latencies{of_run} leave out {count_of(failed, 'failed call')}.")
+        lines.append(f"Latencies{of_run} leave out {format_count(failed, 'failed call')}.")
     return lines
 
 
@@ -259,20 +277,20 @@ def cached_lines(gate: Gate, several: bool = False) -> list[str]:
     run = gate.run.name if several else ""
     lines = []
     if 0 < gate.n_calls == gate.n_cached_calls:
-        lines.append(all_from_cache(run))
+        lines.append(all_cached_note(run))
     elif gate.n_cached_calls:
         of_model = " of the model" if gate.judges else ""
         lines.append(_share_line(gate.n_cached_calls, gate.n_calls, of_model, run))
     for name, calls in gate.judges.items():
         if calls.n_cached_calls:
-            of_judge = f" of judge {printable(name)}"
+            of_judge = f" of judge {escape_unprintable(name)}"
             lines.append(_share_line(calls.n_cached_calls, calls.n_calls, of_judge, run))
     return lines
 
 
 def _share_line(cached: int, total: int, source: str, run: str) -> str:
     in_run = f" in {run}" if run else ""
-    share = f"{cached:,} of {total:,} replies{source}{in_run} ({percent(cached, total)})"
+    share = f"{cached:,} of {total:,} replies{source}{in_run} ({format_percent(cached, total)})"
     return f"{share} came from the cache: these calls were made by other runs."
 
 

@@ -22,13 +22,13 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.analysis.breakdown import Groups, Key, is_verdict, values_by, values_of
-from harness.analysis.clustered import rate
+from harness.analysis.breakdown import Groups, Key, is_verdict, mean_by_group, score_values
+from harness.analysis.clustered import clustered_rate
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.summary import only_numbers
+from harness.analysis.summary import default_measure
 from harness.config.sections import split_k
-from harness.errors import ConfigError, RunConflict, nearest
-from harness.plugin_loader import FILE
+from harness.errors import ConfigError, RunConflict, suggest_name
+from harness.plugin_loader import PYTHON_SUFFIX
 from harness.plugins.comparisons.comparable import (
     Run,
     Variant,
@@ -60,8 +60,8 @@ from harness.plugins.gate.section import (
     beyond_a_rate,
 )
 from harness.plugins.gate.unjudged import Unjudged, unjudged
-from harness.records import CallFigures, Time
-from harness.report.text import time_text
+from harness.records import CallTotals, Time
+from harness.report.text import format_time
 from harness.store.calls import NO_CALLS, RunCalls, read_calls
 from harness.store.columns import AttemptTable, natural_sort_key
 from harness.store.index import AttemptIndex, read_attempts, read_names
@@ -82,7 +82,7 @@ class Gate:
     n_calls: int = 0  # answered calls of the run's own model
     n_cached_calls: int = 0  # the part of them whose replies came from the cache
     n_crashed_calls: int = 0  # further calls, which crashed
-    judges: Mapping[str, CallFigures] = dataclasses.field(default_factory=dict)
+    judges: Mapping[str, CallTotals] = dataclasses.field(default_factory=dict)
 
     @property
     def outcome(self) -> Outcome:
@@ -216,7 +216,7 @@ def application_answered_at(folder: RunFolder) -> float | None:
     For the model of a provider, and without answers, return None.
     """
     section = folder.read_config().model
-    if section.on_error is None and not section.backend.endswith(FILE):
+    if section.on_error is None and not section.backend.endswith(PYTHON_SUFFIX):
         return None
     index = AttemptIndex(folder.attempts, judges=False)
     attempts = index.read(_Answered, np.arange(len(index)), judged=False)
@@ -226,7 +226,7 @@ def application_answered_at(folder: RunFolder) -> float | None:
 def application_note(run: str, answered_at: float) -> str:
     """Return a sentence on when the application of a run gave its last answer."""
     return (
-        f"The last answer of your application in {run} is from {time_text(answered_at)}. Later "
+        f"The last answer of your application in {run} is from {format_time(answered_at)}. Later "
         "changes of it, or of files that it reads, are not covered: 'harness run' with --fresh "
         "asks it again."
     )
@@ -250,7 +250,7 @@ def _refuse_without_verdicts(folder: RunFolder, run: Run, names: Collection[str]
             rates.append(name)
     judges = read_register(folder.path).judges.values()
     judged = any(judge.decides and judge.verdicts for judge in judges)
-    if rates and not judged and only_numbers(table):
+    if rates and not judged and default_measure(table):
         rate_name = rates[0].replace(PASS_RATE, "pass rate")
         problem = f"The run {variant.name!r} has no {rate_name}."
         raise ConfigError(problem, f"Its scores: {', '.join(table.scores)}.")
@@ -261,7 +261,7 @@ def _refuse_unknown_figure(run: Run, name: str) -> None:
     if not has_score(table, name) and not split_k(name)[1]:
         figures = [PASS_RATE, *table.scores, COST, COST_PER_SAMPLE, "latency_p50", "latency_p95"]
         problem = f"The run {variant.name!r} has no score or figure {name!r}."
-        raise ConfigError(problem, nearest(name, figures))
+        raise ConfigError(problem, suggest_name(name, figures))
 
 
 def _cost(folder: RunFolder, run: Variant, calls: RunCalls, name: str, high: float) -> Decision:
@@ -293,7 +293,7 @@ def _cost(folder: RunFolder, run: Variant, calls: RunCalls, name: str, high: flo
 
 def _unpriced_models(run: Variant, calls: RunCalls) -> dict[str, str | None]:
     """Return the names of the models that made calls of unknown cost, by their key."""
-    parts: dict[str, tuple[str | None, CallFigures]] = {
+    parts: dict[str, tuple[str | None, CallTotals]] = {
         "model": (run.metrics.model, calls.model or calls)
     }
     if calls.user is not None:
@@ -314,7 +314,7 @@ def _latency(folder: RunFolder, table: AttemptTable, percentile: int, high: floa
     instance = table.instance[[call.row for call in calls]]
     seconds = np.array([call.seconds for call in calls])
     timed_out = np.array([call.timed_out for call in calls], np.bool_)
-    within = rate((seconds <= high) & ~timed_out, table.instances.cluster[instance])
+    within = clustered_rate((seconds <= high) & ~timed_out, table.instances.cluster[instance])
     share = Decision(
         what="",
         value=within.mean,
@@ -354,7 +354,7 @@ def _means(run: Run, score: str, bound: float, by: str) -> Iterator[Decision]:
         groupings.append((by,))
     for labels in groupings:
         instances = instances_by(table, column, *labels)
-        values = values_by(table, column, *labels, weight=weight)
+        values = mean_by_group(table, column, *labels, weight=weight)
         method = WEIGHTED if weight in table.scores else MEAN
         for key, mean in values.items():
             yield Decision(
@@ -373,9 +373,9 @@ def _means(run: Run, score: str, bound: float, by: str) -> Iterator[Decision]:
 
 def instances_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, int]:
     """Count instances with a value of a score, by group (without labels: the group ``()``)."""
-    groups = Groups.by(samples.instances, *labels)
-    has_value, _ = values_of(samples, score)
-    group = groups.of_instance[np.unique(samples.instance[has_value])]
+    groups = Groups.from_labels(samples.instances, *labels)
+    has_value, _ = score_values(samples, score)
+    group = groups.group_of_instance[np.unique(samples.instance[has_value])]
     counts = np.bincount(group[group >= 0], minlength=len(groups.names)).tolist()
     return dict(zip(groups.names, counts, strict=True))
 
@@ -427,7 +427,7 @@ def _beyond(run: Variant, decision: Decision, score: str) -> set[str]:
     table = read_attempts(run.attempts).last_rounds()
     if split_k(score)[1]:
         score = PASS_RATE
-    has_value, values = values_of(table, score)
+    has_value, values = score_values(table, score)
     if is_verdict(table, score):
         beyond = values == decision.at_most
     elif decision.what != score:

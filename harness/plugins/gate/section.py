@@ -13,8 +13,8 @@ from pydantic import Field, model_validator
 from typing_extensions import override
 
 from harness.config.sections import BoundsSection, split_k
-from harness.errors import ConfigError, nearest
-from harness.ports import Task, overrides
+from harness.errors import ConfigError, suggest_name
+from harness.ports import Task, overrides_method
 
 PASS_RATE = "pass_rate"  # noqa: S105 (no password)
 COST = "cost"  # in US dollars, judges included
@@ -61,7 +61,7 @@ class CheckSection(BoundsSection):
 
     @override
     def check_scores(self, task: Task[Any], samples: int, judges: Collection[str]) -> None:
-        if not overrides(task, Task.score_names):
+        if not overrides_method(task, Task.score_names):
             return
         names = {PASS_RATE}
         unknown = set()
@@ -78,7 +78,7 @@ class CheckSection(BoundsSection):
             if unknown <= names:
                 return
         for name in sorted(unknown - names):
-            remedy = nearest(name, names)
+            remedy = suggest_name(name, names)
             if name in judges:
                 remedy = f"Write '{name}.SCORE'; 'harness docs judges' lists the scores of judges."
             problem = f"check: {name!r:.60} is not a score of the task or of a judge."

@@ -22,7 +22,7 @@ from harness.plugins.gate.api import check_section, read_bounds
 from harness.plugins.gate.decision import Outcome, worst
 from harness.plugins.gate.document import cached_lines, decision_line, gate_document, unjudged_line
 from harness.plugins.gate.gate import Gate, check_runs, failing
-from harness.report.text import printable
+from harness.report.text import escape_unprintable
 from harness.terminal.console import say, show
 
 CODES: Mapping[Outcome, int] = {"passed": 0, "failed": 4, "too few to tell": 5}
@@ -103,7 +103,7 @@ def junit(gates: Sequence[Gate]) -> str:
     for gate in gates:
         cases = list(_cases(gate, len(gates) > 1))
         counts = Counter(case.element for case in cases)
-        run = printable(gate.run.name)
+        run = escape_unprintable(gate.run.name)
         head = {
             "name": run,
             "tests": str(len(cases)),
@@ -113,13 +113,13 @@ def junit(gates: Sequence[Gate]) -> str:
         }
         suite = ElementTree.SubElement(root, "testsuite", head)
         for case in cases:
-            names = {"classname": run, "name": printable(case.name), "time": "0"}
+            names = {"classname": run, "name": escape_unprintable(case.name), "time": "0"}
             node = ElementTree.SubElement(suite, "testcase", names)
             if case.element:
                 reason = {"message": case.message, "type": case.outcome}
                 ElementTree.SubElement(node, case.element, reason).text = case.text
         if notes := [*cached_lines(gate), *gate.notes]:
-            text = "\n".join(map(printable, notes))
+            text = "\n".join(map(escape_unprintable, notes))
             ElementTree.SubElement(suite, "system-out").text = text
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
@@ -142,7 +142,10 @@ def _cases(gate: Gate, several: bool) -> Iterator[_Case]:
         element = elements[decision.outcome]
         text = ""
         if element and (failed := failing(gate, decision)):
-            lines = ["Instances beyond the bound:", *map(printable, failed[:MAX_LISTED_NAMES])]
+            lines = [
+                "Instances beyond the bound:",
+                *map(escape_unprintable, failed[:MAX_LISTED_NAMES]),
+            ]
             if len(failed) > MAX_LISTED_NAMES:
                 lines.append(f"and {len(failed) - MAX_LISTED_NAMES:,} more")
             text = "\n".join(lines)

@@ -8,12 +8,12 @@ plugin = Plugin(
         "init": Verb(
             summary="Write the files of your first benchmark.",
             heading="Run",
-            place=".pages:init",
+            target=".pages:init",
         ),
         "docs": Verb(
             summary="List the pages of the documentation, or show one.",
             heading="Look up and check",
-            place=".pages:docs",
+            target=".pages:docs",
         ),
     },
 )

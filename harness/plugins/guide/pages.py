@@ -12,12 +12,12 @@ from rich.markdown import Markdown
 from harness import ports
 from harness.cli.options import JsonFormat
 from harness.config.shipped import ROOTS
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, suggest_name
 from harness.plugins.guide.search import DocumentSection, SectionIndex, sections_of
-from harness.report.text import inert_text, printable
+from harness.report.text import escape_text, escape_unprintable
 from harness.store.files import make_folder, write_atomically
 from harness.terminal.console import output, print_facts, print_listing, say
-from harness.wording import count_of, truncated
+from harness.wording import format_count, truncate
 
 MOST_MATCHES = 6  # sections that a search shows
 LONGEST_CONTEXT = 150  # characters of the line that a search shows of a section
@@ -57,7 +57,7 @@ def docs(
 
 
 def _print_markdown(text: str) -> None:
-    markdown = printable(text, "\n\t")
+    markdown = escape_unprintable(text, "\n\t")
     output.print(
         Markdown(markdown) if output.is_terminal else markdown, soft_wrap=True, markup=False
     )
@@ -93,20 +93,22 @@ def _show_matches(text: str, pages: Mapping[str, Path], form: str) -> None:
         return
     for match in matches[:MOST_MATCHES]:
         section = match.section
-        output.print(inert_text(f"{section.page}: {section.heading}"), style="bold", soft_wrap=True)
+        output.print(
+            escape_text(f"{section.page}: {section.heading}"), style="bold", soft_wrap=True
+        )
         if context := _context(match.context):
-            output.print(inert_text(f"  {context}"), soft_wrap=True)
-        output.print(inert_text(f"  harness docs {section.place}"), style="dim", soft_wrap=True)
+            output.print(escape_text(f"  {context}"), soft_wrap=True)
+        output.print(escape_text(f"  harness docs {section.place}"), style="dim", soft_wrap=True)
     n_others = len(matches) - MOST_MATCHES
     if n_others > 0:
-        say(f"{count_of(n_others, 'more section')}: add a word, or --format json.")
+        say(f"{format_count(n_others, 'more section')}: add a word, or --format json.")
 
 
 def _context(text: str) -> str:
     """Return the beginning of a text as one line, without the marks of Markdown."""
     text = re.sub(r"!?\[([^][]+)\]\([^)\s]*\)", r"\1", " ".join(text.split()))
     text = text.replace("**", "").strip("-|! ")
-    return truncated(re.sub(r"\s\|\s", ": ", text), LONGEST_CONTEXT)
+    return truncate(re.sub(r"\s\|\s", ": ", text), LONGEST_CONTEXT)
 
 
 def _text(name: str, path: Path) -> str:
@@ -137,7 +139,7 @@ def _section(name: str, anchor: str, pages: Mapping[str, Path]) -> str:
     if not lines:
         anchors = [section.anchor for section in _sections(name, pages)]
         problem = f"The page {name!r} has no section {anchor!r}."
-        raise ConfigError(problem, nearest(anchor, anchors))
+        raise ConfigError(problem, suggest_name(anchor, anchors))
     return "\n".join(lines).rstrip()
 
 

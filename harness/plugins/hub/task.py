@@ -24,10 +24,10 @@ from harness.errors import (
     ConfigError,
     DataInvalid,
     DataMissing,
-    cannot_read,
     import_extra,
-    nearest,
-    raised_as,
+    reraise_as,
+    suggest_name,
+    unreadable_file_error,
 )
 from harness.prompts import Template
 from harness.tasks.items import QuestionForm
@@ -164,14 +164,14 @@ class HubDataset:
             for number, values in enumerate(loaded, start=1):
                 where = f"{self.name}, row {number}"
                 renamed = {key: values.get(column) for key, column in self.columns.items()}
-                with raised_as(DataInvalid, f"{where}: "):
+                with reraise_as(DataInvalid, f"{where}: "):
                     to_json_types(renamed)  # refuses times in answers
                     row = to_json_types(values)
                 for key, labels in names.items():
                     row[key] = None if row[key] in (None, -1) else labels[row[key]]
                 for key, column in self.columns.items():
                     row[key] = self._value(column, row)
-                with raised_as(DataInvalid, f"{where}: "):
+                with reraise_as(DataInvalid, f"{where}: "):
                     fields = read_fields(row)
                 yield where, fields
         if not number:
@@ -182,7 +182,7 @@ class HubDataset:
             return Template(column, "task.columns").render(row)
         if column not in row:
             problem = f"task.columns: the data set has no column {column!r}."
-            raise ConfigError(problem, nearest(column, row))
+            raise ConfigError(problem, suggest_name(column, row))
         return row[column]
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -196,7 +196,7 @@ class HubDataset:
         try:
             return {**where, "dataset_sha256": _hash_of(self._local)}
         except OSError as error:
-            raise cannot_read(self._local, error) from None
+            raise unreadable_file_error(self._local, error) from None
 
 
 def _hash_of(path: Path) -> str:

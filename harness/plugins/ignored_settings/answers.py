@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from harness.analysis.identical_samples import identical_samples
+from harness.analysis.identical_samples import identical_samples_warning
 from harness.errors import HarnessError
 from harness.records import TOOL_CALLS
 from harness.scoring.validators import validator
@@ -55,7 +55,7 @@ def ignored_settings(index: AttemptIndex) -> list[str]:
     first = np.isin(instance, np.unique(instance)[:FIRST])
     answers = [answer for answer in index.read(_Line, rows[first], judged=False) if answer.is_whole]
     samples = list(_unsampled(answers))
-    if not samples and (sentence := identical_samples(index)):
+    if not samples and (sentence := identical_samples_warning(index)):
         samples.append(sentence)
     return [*samples, *_unconstrained(answers), *_unlogged(answers)]
 

@@ -28,8 +28,8 @@ from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataMissing, HarnessError, import_extra
 from harness.execution import check_execution
 from harness.plugin import Task
-from harness.plugin_interface import calling
-from harness.records import LARGEST, Decoding, Instance, Message, Request, Score, verdict
+from harness.plugin_interface import wrap_errors
+from harness.records import MAX_MAGNITUDE, Decoding, Instance, Message, Request, Score, verdict
 
 SOLVERS = frozenset(
     {"chain_of_thought", "generate", "multiple_choice", "prompt_template", "system_message"}
@@ -75,7 +75,7 @@ def load(spec: str, args: dict[str, Any]) -> list[InspectSample]:
         check_execution(file)
     loader = import_extra("inspect_ai._eval.loader", "inspect")
     # Inspect prints its progress.
-    with calling(f"Loading {spec!r} with Inspect"), contextlib.redirect_stdout(sys.stderr):
+    with wrap_errors(f"Loading {spec!r} with Inspect"), contextlib.redirect_stdout(sys.stderr):
         tasks = loader.load_tasks([spec], args)
     if not tasks:
         raise DataMissing(f"Inspect finds no task {spec!r}.", "Write FILE.py or FILE.py@NAME.")
@@ -181,7 +181,7 @@ def scores(sample: InspectSample, text: str) -> dict[str, tuple[Score, str | Non
     scores_by_name: dict[str, tuple[Score, str | None]] = {}
     for name, scorer in sample.task.scorers.items():
         try:
-            with calling(f"The scorer {name!r}"):
+            with wrap_errors(f"The scorer {name!r}"):
                 theirs = _result(scorer(_solved(sample, generate), target))
         except ConfigError as error:
             scores_by_name[name] = Score(None, None, error.message), None
@@ -207,9 +207,11 @@ def _score(value: Any, reason: str) -> Score:
             return Score(GRADES[value], True, share=True)
         return Score(GRADES[value], False, reason, share=True)
     if isinstance(value, int | float):
-        if abs(value) <= LARGEST:
+        if abs(value) <= MAX_MAGNITUDE:
             return Score(float(value), None, reason)
-        return Score(None, None, f"The scorer's value is not from {-LARGEST:g} to {LARGEST:g}.")
+        return Score(
+            None, None, f"The scorer's value is not from {-MAX_MAGNITUDE:g} to {MAX_MAGNITUDE:g}."
+        )
     return Score(None, None, f"The scorer's value is not a number: {value!r:.80}.")
 
 
@@ -230,7 +232,7 @@ def _solved(inspect_sample: InspectSample, generate: Any) -> Any:
         choices=sample.choices,
         metadata=sample.metadata or {},
     )
-    with calling(f"{_where(inspect_sample)}: a solver"):
+    with wrap_errors(f"{_where(inspect_sample)}: a solver"):
         for solver in inspect_sample.task.solvers:
             state = _result(solver(state, generate))
     return state
@@ -328,7 +330,7 @@ class InspectTask(Task[InspectSample]):
             "top_p": config.top_p,
             "stop": tuple(config.stop_seqs or ()),
         }
-        mine = {key: getattr(decoding, key) for key in decoding.given()}
+        mine = {key: getattr(decoding, key) for key in decoding.specified_fields()}
         return structs.replace(request, decoding=Decoding(**(theirs | mine)))
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:

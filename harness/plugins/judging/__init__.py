@@ -13,7 +13,7 @@ plugin = Plugin(
         "judge": Verb(
             summary="Score a run with another judge.",
             heading="Score again",
-            place=".verbs:judge",
+            target=".verbs:judge",
             executes=True,
             completes="harness.cli.verbs:run_names",
             subverbs={"validate": ".verbs:validate"},
@@ -21,7 +21,7 @@ plugin = Plugin(
         "errors": Verb(
             summary="Label failures by hand, and count the kinds of error.",
             heading="Score again",
-            place=".verbs:errors",
+            target=".verbs:errors",
         ),
     },
 )

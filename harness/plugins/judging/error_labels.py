@@ -17,18 +17,18 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from harness.analysis.failures import FailedLine, read_deciding, reasons
+from harness.analysis.failures import FailedLine, join_reasons, read_without_advisory_scores
 from harness.analysis.metrics import Statistic
 from harness.datasets.rows import read_rows
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.plugins.judging.validation import cohens_kappa
 from harness.report.table import Note, Table, TableDocument, table
-from harness.report.text import percent
+from harness.report.text import format_percent
 from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex, read_instance
 from harness.store.lost_lines import warn_of_missing
 from harness.store.run_folder import RunFolder
-from harness.wording import count_of, truncated
+from harness.wording import format_count, truncate
 
 logger = logging.getLogger("harness")
 
@@ -77,7 +77,7 @@ def draw(folder: RunFolder, n: int, label: str = "", seed: int = 0) -> list[Fail
         remedy = f"Its labels: {', '.join(sorted(index.attempts.labels()))}."
         raise ConfigError(f"--by: instances of the run {run!r} have no label {label!r}.", remedy)
     by_group: dict[str, list[_Failed]] = defaultdict(list)
-    for line in read_deciding(index, _Failed, last[verdicts == 0]):
+    for line in read_without_advisory_scores(index, _Failed, last[verdicts == 0]):
         by_group[line.groups.get(label, "")].append(line)
     if not by_group:
         raise DataMissing(f"No answer of the run {run!r} failed.", "There is nothing to label.")
@@ -92,7 +92,7 @@ def draw(folder: RunFolder, n: int, label: str = "", seed: int = 0) -> list[Fail
                 group=group,
                 prompt=_prompt(attempts, line),
                 answer=line.text or "",
-                reason=truncated(reasons(line.scores), LONGEST_REASON),
+                reason=truncate(join_reasons(line.scores), LONGEST_REASON),
             )
             failures.append(failure)
     return failures
@@ -150,7 +150,7 @@ def _unique(failures: Iterable[Failure], path: Path) -> list[Failure]:
             problem = f"{path} labels a failure twice, and differently: {where}."
             raise DataInvalid(problem, "Remove one of the two rows.")
     if copies:
-        logger.warning(f"{path} has {count_of(copies, 'row')} twice: each counts once.")
+        logger.warning(f"{path} has {format_count(copies, 'row')} twice: each counts once.")
     return list(unique.values())
 
 
@@ -212,7 +212,9 @@ def error_document(analysis: ErrorTally) -> TableDocument:
     rows = []
     for kind, counts in analysis.labels.items():
         n = sum(counts.values())
-        rows.append([kind, n, percent(n, total), *[counts.get(name, 0) for name in columns[3:]]])
+        rows.append(
+            [kind, n, format_percent(n, total), *[counts.get(name, 0) for name in columns[3:]]]
+        )
     parts: list[Table | Note] = [table(columns, rows)]
     if analysis.unlabelled:
         parts.append(Note(f"Not labelled, and not counted: {analysis.unlabelled:,}.", "yellow"))

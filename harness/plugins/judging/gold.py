@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import asdict
 
-from harness.analysis.breakdown import value_of
+from harness.analysis.breakdown import mean_score
 from harness.analysis.metrics import ReferenceScore
 from harness.plugins.comparisons.comparison import compare, pair
 from harness.store.columns import AttemptTable
@@ -26,7 +26,7 @@ def reference_scores(attempts: AttemptTable, references: AttemptTable) -> dict[s
     """Return each score's mean over the reference answers, and the run's difference from it."""
     scores = {}
     for name in references.scores:
-        mean = value_of(references, name)
+        mean = mean_score(references, name)
         if not mean.n:
             continue
         pairs = compare(pair(references, attempts, score=name))

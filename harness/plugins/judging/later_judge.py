@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import msgspec
 from pydantic import BaseModel
 
-from harness.analysis.metrics import Metrics, to_json
-from harness.analysis.summary import measure
+from harness.analysis.metrics import Metrics, encode_metrics
+from harness.analysis.summary import compute_metrics
 from harness.config.identity import conflicting_judge_keys
 from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
@@ -30,7 +30,7 @@ from harness.engine.resolving import build_task, data_difference, resolve_judge_
 from harness.engine.session import NO_BUDGET, BudgetTerms, open_session
 from harness.engine.turns import instance_of_attempt, max_turns
 from harness.errors import ConfigError, DataMissing, RunConflict
-from harness.plugin_loader import without_removed
+from harness.plugin_loader import drop_removed_options
 from harness.plugins.estimates.estimate import EstimateRange, JudgeCalls, cached_replies
 from harness.plugins.judging.recorded_references import Unit, read_units, record_references
 from harness.ports import Task
@@ -160,7 +160,7 @@ def registered_section(folder: RunFolder, name: str) -> JudgeSection | PanelSect
 
 def _registered(folder: RunFolder, judge: RegisteredJudge, section: type[S]) -> S:
     path = folder.path / JUDGES
-    section_without_removed = without_removed(judge.section)
+    section_without_removed = drop_removed_options(judge.section)
     return validate(
         section, section_without_removed, str(path), "Remove it, then run or judge again."
     )
@@ -311,8 +311,8 @@ async def judge_later(
             if lost or UNRECORDED_KEY in manifest:
                 counts = msgspec.to_builtins(session.unrecorded_calls(folder))
                 write_json(folder.manifest, manifest | {UNRECORDED_KEY: counts})
-            metrics = measure(folder)
-            write_atomically(folder.metrics, to_json(metrics))
+            metrics = compute_metrics(folder)
+            write_atomically(folder.metrics, encode_metrics(metrics))
             record_states(folder.path, compute_states(folder.path, RESULT_FILES))
     left = tally.unfinished - waiting
     lost_instances = left if not session.stop.requested else 0

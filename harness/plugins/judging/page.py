@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from harness.analysis.breakdown import value_of
+from harness.analysis.breakdown import mean_score
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.errors import ConfigError
 from harness.plugins.comparisons.comparison_document import ShownUnit
@@ -30,7 +30,7 @@ from harness.plugins.report.figure import Figure
 from harness.plugins.report.runs import NOT_VALIDATED, ReportSection
 from harness.records import Score
 from harness.report.table import Column, Note, Row, Table, table
-from harness.report.text import number
+from harness.report.text import format_number
 from harness.store.columns import TableBuilder
 from harness.store.index import AttemptIndex
 
@@ -92,7 +92,7 @@ def _shares(passed: bool | None, votes: Mapping[str, bool | None]) -> dict[tuple
 
 
 def _findings(score: str, tables: Mapping[tuple[str, str], TableBuilder]) -> PanelFindings:
-    shares = {key: value_of(builder.build()[0], PASS_RATE) for key, builder in tables.items()}
+    shares = {key: mean_score(builder.build()[0], PASS_RATE) for key, builder in tables.items()}
     nothing = SampleStatistic()
     members = []
     for (kind, judge), share in shares.items():
@@ -205,7 +205,7 @@ def _agreement_text(validation: JudgeValidation) -> str:
     return (
         f"{validation.reference} on {unit.show(accuracy.mean, column)} "
         f"({unit.show(accuracy.ci95, column)}) of {accuracy.n:,} verdicts, "
-        f"kappa {number(validation.agreement.kappa.mean, 2)}"
+        f"kappa {format_number(validation.agreement.kappa.mean, 2)}"
     )
 
 

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from harness.config.sections import PanelSection
 from harness.engine.judges import JudgeScores
 from harness.errors import Unparseable
-from harness.records import SPLIT, Score
+from harness.records import SPLIT_KEY, Score
 from harness.scoring.judges import (
     MIN_YES_PROBABILITY,
     criteria_scores,
@@ -172,7 +172,7 @@ def _is_split(value: float | None, mark: float | None, numbers: Sequence[float |
 def _marked(score: Score, split: bool) -> Score:
     if not split:
         return score
-    return replace(score, details={**score.details, SPLIT: True})
+    return replace(score, details={**score.details, SPLIT_KEY: True})
 
 
 def _details(votes: Mapping[str, Score]) -> dict[str, Any]:

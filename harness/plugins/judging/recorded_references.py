@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from harness.errors import StoreFailed
-from harness.records import SCHEMA_VERSION, Attempt, encodable
+from harness.records import SCHEMA_VERSION, Attempt, replace_surrogates
 from harness.store.attempt_lines import ATTEMPT
 from harness.store.columns import LineKey
 from harness.store.files import REMEDY
@@ -44,7 +44,7 @@ def record_references(folder: RunFolder, references: Iterable[tuple[Unit, str]])
     }
     with JsonLinesWriter(folder.attempts) as writer:
         for unit, text in references:
-            if recorded.get(unit.instance) == encodable(text):
+            if recorded.get(unit.instance) == replace_surrogates(text):
                 continue
             now = time.time()
             name = (SCHEMA_VERSION, unit.instance, 0, 1)

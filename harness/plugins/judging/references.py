@@ -18,15 +18,15 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from harness.analysis.breakdown import group_codes
-from harness.analysis.failures import LONGEST
+from harness.analysis.failures import MAX_TEXT_CHARS
 from harness.datasets.folder import decode_json, numbered_lines
-from harness.errors import ConfigError, DataInvalid, raised_as
+from harness.errors import ConfigError, DataInvalid, reraise_as
 from harness.plugins.comparisons.judge_verdicts import JudgedAnswer, JudgeVerdict, Said
 from harness.store.columns import NOT_JUDGED, NumericRows, name_digest
 from harness.store.file_states import compute_states, find_changed_files, record_states
 from harness.store.files import make_folder, write_atomically
 from harness.store.run_folder import LABELS, RunFolder
-from harness.wording import truncated
+from harness.wording import truncate
 
 RULES = "rules"  # The reference is the rules' verdicts
 JUDGE = "judge"  # The reference is another judge, the second of an answer's judges
@@ -117,7 +117,7 @@ def _labels(path: Path) -> Iterator[tuple[int, Label]]:
     for number, line in numbered_lines(path):
         where = f"{path}, line {number}"
         try:
-            with raised_as(DataInvalid, f"{where}: "):
+            with reraise_as(DataInvalid, f"{where}: "):
                 row = decode_json(line, dict[str, Any])
             yield number, msgspec.convert(row, Label)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -296,7 +296,7 @@ def _labelled(
             criterion = "no criterion"
             if label.criterion is not None:
                 criterion = f"criterion {label.criterion!r}"
-            first = truncated(keys[0][0], LONGEST)
+            first = truncate(keys[0][0], MAX_TEXT_CHARS)
             why = f"it names {criterion}; the judge has {len(keys):,}, and number 0 is {first!r}"
             unmatched.append((label, why))
         for key in matched:

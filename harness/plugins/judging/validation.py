@@ -16,9 +16,9 @@ from msgspec import Struct
 from msgspec.structs import asdict
 from numpy.typing import NDArray
 
-from harness.analysis.clustered import linearised, rate
+from harness.analysis.clustered import clustered_rate, linearised_statistic
 from harness.analysis.metrics import Statistic
-from harness.errors import ConfigError, DataInvalid, refuse_unknown
+from harness.errors import ConfigError, DataInvalid, check_name
 from harness.plugins.comparisons.judge_verdicts import judges_with_verdicts, read_answers
 from harness.plugins.comparisons.pair_matrix import (
     RankCorrelation,
@@ -34,7 +34,7 @@ from harness.plugins.judging.references import (
     read_labels,
 )
 from harness.report.table import Column, Note, Table, TableDocument, table
-from harness.report.text import p_value
+from harness.report.text import format_p_value
 from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex
 
@@ -85,10 +85,10 @@ def agreement(
         confusion[f"{word}_yes"] = int(np.count_nonzero(of_judge == 1))
         confusion[f"{word}_no"] = int(np.count_nonzero(of_judge == 0))
     return Agreement(
-        accuracy=rate(judge_yes == reference_yes, unit),
+        accuracy=clustered_rate(judge_yes == reference_yes, unit),
         kappa=cohens_kappa(judge_yes, reference_yes, unit),
-        sensitivity=rate(judge_yes[reference_yes], unit[reference_yes]),
-        specificity=rate(~judge_yes[~reference_yes], unit[~reference_yes]),
+        sensitivity=clustered_rate(judge_yes[reference_yes], unit[reference_yes]),
+        specificity=clustered_rate(~judge_yes[~reference_yes], unit[~reference_yes]),
         confusion=confusion,
         reference_abstained=int(np.count_nonzero(reference == NOT_JUDGED)),
     )
@@ -123,7 +123,7 @@ def cohens_kappa(
     kappa = (observed - chance) / (1 - chance)
     by_chance = reference_shares[judge] + judge_shares[reference] - 2 * chance
     influence = (agree - observed) / (1 - chance) - (1 - observed) / (1 - chance) ** 2 * by_chance
-    return linearised(kappa, influence, cluster, low=-1.0, high=1.0)
+    return linearised_statistic(kappa, influence, cluster, low=-1.0, high=1.0)
 
 
 class Bin(Struct, frozen=True, kw_only=True):
@@ -225,7 +225,7 @@ def validate(
     labels = pairs.labels()
     if not labels:
         problem += " They have no labels: remove it."
-    refuse_unknown(label, labels, problem)
+    check_name(label, labels, problem)
     groups = pairs.by(label)
     refuse_many_groups(label, len(groups))
 
@@ -308,7 +308,7 @@ def calibration(
     error = 0.0
     for number, (low, high) in enumerate(pairwise(edges.tolist())):
         rows = place == number
-        yes = rate(reference[rows] == 1, cluster[rows])
+        yes = clustered_rate(reference[rows] == 1, cluster[rows])
         mean = float(probability[rows].mean()) if yes.n else None
         if mean is not None and yes.mean is not None:
             error += yes.n / n * abs(mean - yes.mean)
@@ -347,7 +347,7 @@ def covariance(
         return Statistic()
     products = (first - first.mean()) * (second - second.mean())
     value = float(products.mean())
-    return linearised(value, products - value, cluster, low=-most, high=most)
+    return linearised_statistic(value, products - value, cluster, low=-most, high=most)
 
 
 def correlation(
@@ -366,7 +366,7 @@ def correlation(
     second = (second_values - second_values.mean()) / second_values.std()
     value = float((first * second).mean())
     influence = first * second - value * (first**2 + second**2) / 2
-    return linearised(value, influence, cluster, low=-1.0, high=1.0)
+    return linearised_statistic(value, influence, cluster, low=-1.0, high=1.0)
 
 
 def rank_models(
@@ -393,8 +393,8 @@ def rank_models(
         means = []
         for place, name in enumerate(runs):
             rows = both & (run == place)
-            judge = rate(by_judge[rows], cluster[rows])
-            reference = rate(by_reference[rows], cluster[rows])
+            judge = clustered_rate(by_judge[rows], cluster[rows])
+            reference = clustered_rate(by_reference[rows], cluster[rows])
             scores.append(RunScores(run=name, score=score, judge=judge, reference=reference))
             means.append((judge.mean, reference.mean))
         rankings.append(RankingAgreement(score=score, **asdict(rank_correlation(means))))
@@ -443,7 +443,7 @@ def validation_document(validation: JudgeValidation) -> TableDocument:
         ranked = []
         for ranking in validation.rankings:
             ranked.append([ranking.score, ranking.tau_b, ranking.p_value, ranking.n_runs])
-        p_column = Column("p", form=p_value)
+        p_column = Column("p", formatter=format_p_value)
         parts += [
             table(["mean score", "judge ± s.e.", "reference ± s.e.", "n"], scores),
             table(["ranking", TAU, p_column, "runs"], ranked),

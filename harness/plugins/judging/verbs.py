@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harness.analysis.self_preference import notes
+from harness.analysis.self_preference import self_preference_warnings
 from harness.cli.options import RUN, By, JsonFormat, Runs, check_picture, parse_outcomes
 from harness.cli.run import print_early_end, print_verdictless, run_with_display
 from harness.cli.verbs import VerbGroup, run_names
@@ -19,7 +19,7 @@ from harness.config.validation import validate as validate_section
 from harness.config.yaml_text import read_mapping
 from harness.engine.judges import prompt_data_sets
 from harness.engine.run_files import find_named_run, find_named_runs
-from harness.errors import ConfigError, RunConflict, StoreFailed, nearest
+from harness.errors import ConfigError, RunConflict, StoreFailed, suggest_name
 from harness.execution import report_executions
 from harness.plugin_loader import Kind
 from harness.plugins.comparisons.comparable import read_run, refuse_incomparable
@@ -44,7 +44,7 @@ from harness.store.judgements import REDRAWN_OUTCOMES
 from harness.store.run_folder import RunFolder
 from harness.terminal.console import ExactOutput, say, show
 from harness.terminal.display import Display
-from harness.wording import count_of
+from harness.wording import format_count
 
 FORM = "Write a judge, {name: …, model: {…}}, or a panel, {as: …, of: […]} (harness docs judges)."
 
@@ -114,7 +114,7 @@ def judge(
     print_verdictless(folder.name, judged.tally, "and give it another name (as: NAME).")
     failed = judged.tally.failed_judgements
     if failed:
-        how_many = f"{count_of(failed, 'judgement')} failed"
+        how_many = f"{format_count(failed, 'judgement')} failed"
         say(f"{how_many}; the last error: {judged.tally.last_error}.")
         # Without --retry: a judgement that failed during a retry counts as a failed call now.
         say(f"To retry them: {command}")
@@ -181,7 +181,10 @@ def validate(
         answers = {name: read_answers(index, judges) for name, index in indices.items()}
         self_notes = []
         for variant in variants:
-            self_notes += [f"{variant.name}: {note}." for note in notes(variant.metrics, judges)]
+            self_notes += [
+                f"{variant.name}: {note}."
+                for note in self_preference_warnings(variant.metrics, judges)
+            ]
         validation = agreement(
             pair_verdicts(answers, reference),
             judge=judges[0],
@@ -231,7 +234,7 @@ def _sides(
             if name not in judges:
                 problem = f"{option}: the run {run!r} has no verdicts of a judge {name!r}."
                 judge_it = "Judge the run first: harness judge RUN --judge FILE.yaml."
-                raise ConfigError(problem, nearest(name, judges) or judge_it)
+                raise ConfigError(problem, suggest_name(name, judges) or judge_it)
         return name
 
     judge = chosen("--judge", judge, against, "which judge should be validated?")

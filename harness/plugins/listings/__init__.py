@@ -8,36 +8,36 @@ plugin = Plugin(
         "configs": Verb(
             summary="List the run files that are shipped with the harness.",
             heading="Run",
-            place=".cards:configs",
+            target=".cards:configs",
         ),
         "tasks": Verb(
             summary="List the tasks, their options and data sets.",
             heading="Look up and check",
-            place=".cards:tasks",
+            target=".cards:tasks",
             executes=True,
         ),
         "backends": Verb(
             summary="List the backends, their options and the presets.",
             heading="Look up and check",
-            place=".cards:backends",
+            target=".cards:backends",
             executes=True,
         ),
         "checkers": Verb(
             summary="List the checkers, and how a run file names them.",
             heading="Look up and check",
-            place=".cards:checkers",
+            target=".cards:checkers",
             executes=True,
         ),
         "judges": Verb(
             summary="List the judges, and how a run file names them.",
             heading="Look up and check",
-            place=".cards:judges",
+            target=".cards:judges",
             executes=True,
         ),
         "prices": Verb(
             summary="List model prices with their dates and sources.",
             heading="Look up and check",
-            place=".cards:prices",
+            target=".cards:prices",
         ),
     },
 )

@@ -22,12 +22,12 @@ from harness.config.prices import PriceEntry, Prices, load_prices
 from harness.config.settings import Settings, describe_key
 from harness.datasets.folder import DataFolder
 from harness.declarations import named_tasks
-from harness.errors import ConfigError, DataMissing, HarnessError, nearest
+from harness.errors import ConfigError, DataMissing, HarnessError, suggest_name
 from harness.plugin_loader import kind
-from harness.ports import CONSTRAINTS, PARAMETERS
+from harness.ports import CONSTRAINTS, DECODING_PARAMETERS
 from harness.report.table import Cell, Column, Note, TableDocument, table
-from harness.report.terminal import terminal
-from harness.report.text import inert, inert_text
+from harness.report.terminal import render_for_terminal
+from harness.report.text import escape_name, escape_text
 from harness.scoring.checks import ROW_OPTIONS
 from harness.terminal.console import output, print_listing, say, show
 
@@ -154,11 +154,11 @@ def plugin_list(cards: Mapping[str, Card]) -> RenderableType:
         table = _grid()
         for option in card.options:
             default = "required" if option.default is None else f"default {option.default}"
-            text = inert_text(f"{option.kind}; {default}")
-            table.add_row(inert(option.name), _explained(text, option.about))
+            text = escape_text(f"{option.kind}; {default}")
+            table.add_row(escape_name(option.name), _explained(text, option.about))
         for title, fact in card.facts:
-            table.add_row(Text(title, style="dim"), inert_text(fact))
-        headline = Text.assemble((inert(name).plain, "bold"), "  ", inert_text(card.summary))
+            table.add_row(Text(title, style="dim"), escape_text(fact))
+        headline = Text.assemble((escape_name(name).plain, "bold"), "  ", escape_text(card.summary))
         parts += [headline, Padding(table, (0, 0, 1, 2))]
     return Group(*parts)
 
@@ -168,14 +168,14 @@ def preset_list(presets: Sequence[tuple[str, str, str, str]]) -> RenderableType:
     table = _grid()
     for name, title, url, key in presets:
         explained = _explained(Text(f"{title}: {key}"), url)
-        table.add_row(Text(inert(name).plain, "bold"), explained)
+        table.add_row(Text(escape_name(name).plain, "bold"), explained)
     return table
 
 
 def _explained(text: Text, more: str) -> Text:
     if not more:
         return text
-    return Text.assemble(text, "\n", (inert_text(more).plain, "dim"))
+    return Text.assemble(text, "\n", (escape_text(more).plain, "dim"))
 
 
 def _grid() -> RichTable:
@@ -252,7 +252,7 @@ def _show_lines(summaries: Mapping[str, str], form: str) -> None:
         print_listing("", data, form)
         return
     for name, summary in summaries.items():
-        line = Text.assemble((inert(name).plain, "bold"), "  ", inert_text(summary))
+        line = Text.assemble((escape_name(name).plain, "bold"), "  ", escape_text(summary))
         output.print(line, soft_wrap=True)
 
 
@@ -306,7 +306,7 @@ def _names(group: str, name: str) -> list[str]:
     names = kind(group).names()
     if name and name not in names:
         problem = f"There is no {kind(group).title} {name!r}."
-        raise ConfigError(problem, nearest(name, names))
+        raise ConfigError(problem, suggest_name(name, names))
     return [name] if name else names
 
 
@@ -357,7 +357,9 @@ def backends(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "ta
     names = kind("backends").names()
     candidates = {*names, *PRESETS}
     if name and name not in candidates:
-        raise ConfigError(f"There is no backend or preset {name!r}.", nearest(name, candidates))
+        raise ConfigError(
+            f"There is no backend or preset {name!r}.", suggest_name(name, candidates)
+        )
     cards = {}
     for backend in names:
         if name in ("", backend):
@@ -390,9 +392,9 @@ def _features(name: str, options: tuple[Option, ...]) -> tuple[tuple[str, str], 
         features: frozenset[str] = kind("backends").build(name, needed, **supplied).features
     except Exception:  # whatever a third party's constructor does
         return (("features", "depend on its options"),)
-    accepted = ", ".join(sorted(PARAMETERS & features))
+    accepted = ", ".join(sorted(DECODING_PARAMETERS & features))
     constraints = ", ".join(sorted(CONSTRAINTS & features))
-    others = ", ".join(sorted(features - PARAMETERS - CONSTRAINTS))
+    others = ", ".join(sorted(features - DECODING_PARAMETERS - CONSTRAINTS))
     return (
         ("accepts", accepted or "no decoding parameters"),
         ("constrains answers by", constraints or "nothing"),
@@ -418,7 +420,7 @@ def prices(
         width = None if output.is_terminal else max(output.width, PIPE_WIDTH)
         document = price_document(matches, None if path is None else str(path))
         if form == "table":
-            output.print(terminal(document), width=width)
+            output.print(render_for_terminal(document), width=width)
         else:
             show(document, form)
     else:

@@ -22,8 +22,8 @@ from jinja2.exceptions import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from msgspec import Struct
 
-from harness.errors import ConfigError, DataMissing, ExtraMissing, import_extra, nearest
-from harness.plugin_interface import calling
+from harness.errors import ConfigError, DataMissing, ExtraMissing, import_extra, suggest_name
+from harness.plugin_interface import wrap_errors
 
 # lm-eval's defaults (lm_eval.defaults), on which shuffled documents and sampled shots depend.
 PYTHON_SEED = 0
@@ -154,7 +154,7 @@ def load(
             for name, task in loaded.tasks.items():
                 _configure(name, task, prompts)
             for name, task in loaded.tasks.items():
-                with calling(f"lm-eval's task {name!r}"), _importing(name):
+                with wrap_errors(f"lm-eval's task {name!r}"), _importing(name):
                     loaded.documents.extend(_documents(name, task, prompts))
     finally:
         random.setstate(python)
@@ -185,12 +185,12 @@ def _load_matching(manager: Any, names: Sequence[str]) -> LmTasks:
             matching = sorted(fnmatch.filter(manager.all_tasks, name))
         if not matching:
             similar = [task for task in manager.all_tasks if task[:2] == name[:2]]
-            remedy = f"{nearest(name, similar)} For a task of your own, set task.include_path."
+            remedy = f"{suggest_name(name, similar)} For a task of your own, set task.include_path."
             raise ConfigError(f"lm-eval has no task named {name!r}.", remedy.strip())
         chosen += [task for task in matching if task not in chosen]
     listed = ", ".join(chosen)
     try:
-        with calling(f"Loading {listed} with lm-eval"), _importing(listed):
+        with wrap_errors(f"Loading {listed} with lm-eval"), _importing(listed):
             loaded = manager.load(chosen)
     except ConfigError as error:
         if not isinstance(cause := error.__cause__, OSError):

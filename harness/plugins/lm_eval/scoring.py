@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.errors import ConfigError, Unparseable
-from harness.plugin_interface import calling
+from harness.plugin_interface import wrap_errors
 from harness.plugins.lm_eval.loading import LmDocument, LmTasks
 from harness.ports import GivenAnswer
-from harness.records import LARGEST, Score, encodable
+from harness.records import MAX_MAGNITUDE, Score, replace_surrogates
 from harness.scoring.likelihoods import read_likelihoods
-from harness.wording import truncated
+from harness.wording import truncate
 
 logger = logging.getLogger("harness")
 
@@ -53,7 +53,7 @@ def responses(document: LmDocument, text: str) -> list[Any]:
         Unparseable: If the text lacks log-likelihoods that the requests need.
     """
     if document.generates:
-        return [encodable(text)]
+        return [replace_surrogates(text)]
     likelihoods = read_likelihoods(text, len(document.requests))
     if document.rolls:
         return [likelihood.total for likelihood in likelihoods]
@@ -117,7 +117,7 @@ def check(loaded: LmTasks) -> None:
             if function is None:
                 problem = f"{where} has an unknown aggregation of the metric {metric}."
                 raise ConfigError(problem, "Correct metric_list in the task's file.")
-        with calling(f"Scoring an answer with {where}"):
+        with wrap_errors(f"Scoring an answer with {where}"):
             _aggregated(task, _trial(task, document))
 
 
@@ -180,7 +180,7 @@ def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
 
 def _recordable(score: Score) -> Score:
     """Return a score or, if its value is too large or not a number, a score without a value."""
-    if score.value is not None and abs(score.value) <= LARGEST:  # false for NaN
+    if score.value is not None and abs(score.value) <= MAX_MAGNITUDE:  # false for NaN
         return score
     return Score(None, None, f"The value is {score.value:g}, which cannot be recorded.")
 
@@ -202,8 +202,8 @@ def _reason(task: Any, requests: Sequence[Any], filter_: str) -> str:
                 answer = choices[int(np.argmax([total for total, _ in answers[: len(choices)]]))]
     if not isinstance(answer, str):
         return ""
-    answer = truncated(repr(answer), LONGEST)
-    expected = truncated(repr(target), LONGEST)
+    answer = truncate(repr(answer), LONGEST)
+    expected = truncate(repr(target), LONGEST)
     if task.get_config("process_results") is None and target is not None:
         return f"{answer} is not the expected answer {expected}"
     if isinstance(target, str) and target:

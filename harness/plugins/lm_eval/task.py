@@ -198,7 +198,7 @@ class LmEvalTask(Task[LmDocument]):
             "top_p": theirs.pop("top_p", None),
             "stop": stop,
         }
-        mine |= {key: getattr(decoding, key) for key in decoding.given()}
+        mine |= {key: getattr(decoding, key) for key in decoding.specified_fields()}
         mine["extra"] = theirs | decoding.extra
         return structs.replace(request, decoding=Decoding(**mine))
 

@@ -12,7 +12,7 @@ plugin = Plugin(
         "mock": Verb(
             summary="Serve a simulated provider on this machine.",
             heading="Data and tools",
-            place=".server:mock",
+            target=".server:mock",
         )
     },
 )

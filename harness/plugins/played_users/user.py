@@ -21,7 +21,7 @@ from harness.engine.assessment import UNANSWERED, reply_outcome
 from harness.engine.models import Model, ModelBuilder
 from harness.engine.session import BoundModel
 from harness.engine.turns import AnsweredTurn, UserTurnMissing, user_role
-from harness.errors import CallError, ConfigError, FatalCallError, nearest
+from harness.errors import CallError, ConfigError, FatalCallError, suggest_name
 from harness.ports import Task
 from harness.prompts import (
     SUFFIX,
@@ -173,4 +173,4 @@ def _prompt(name: str, builder: ModelBuilder) -> Template:
     if name in names:
         return read_builtin(f"user/{name}")
     problem = f"user.prompt: there is no prompt {name!r:.60}. A path needs a slash."
-    raise ConfigError(problem, nearest(name, names))
+    raise ConfigError(problem, suggest_name(name, names))

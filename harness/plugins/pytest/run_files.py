@@ -18,8 +18,8 @@ from harness.engine.models import Resources
 from harness.engine.preparation import prepare_data
 from harness.engine.resolving import build_task, resolve_defaults
 from harness.engine.run_files import read_runs
-from harness.errors import HarnessError, UserError, for_command
-from harness.execution import executing
+from harness.errors import HarnessError, UserError, command_style
+from harness.execution import set_code_permission
 from harness.plugins.gate.api import check_section, read_bounds
 from harness.plugins.gate.gate import application_answered_at, application_note
 
@@ -79,7 +79,7 @@ class RunItem(pytest.Item):
         """Execute or resume the run. If the check does not pass, raise Broken or skip the test."""
         path = os.path.relpath(self.path, self.config.invocation_params.dir)
         started_at = time.time()
-        with for_command(f"harness run {shlex.quote(path)}"):  # pytest has no such options
+        with command_style(f"harness run {shlex.quote(path)}"):  # pytest has no such options
             self._check_given_bounds()
             ended = run(self.path, variant=self.variant, progress=False)
         answered_at = application_answered_at(ended.folder)
@@ -100,7 +100,7 @@ class RunItem(pytest.Item):
         section = check_section(self.run, self.given)
         if section == self.run.check:
             return
-        with executing(), Resources(Settings()) as resources:
+        with set_code_permission("allowed"), Resources(Settings()) as resources:
             prepare_data({self.variant: self.run}, self.base, resources)
             run_file = resolve_defaults(self.run)
             task = build_task(run_file, resources.settings)

@@ -15,7 +15,7 @@ from harness.config.sections import PlacementSection
 from harness.config.settings import environment_variable, temporary_variables
 from harness.errors import FatalCallError, import_extra
 from harness.plugin import CheckupFinding
-from harness.wording import one_line
+from harness.wording import to_one_line
 
 ADDRESS = "RAY_ADDRESS"  # the variable with the address of a cluster; Ray reads no .env
 REACH_S = 10.0  # time limit of a connection to the cluster
@@ -30,7 +30,7 @@ _connecting = threading.Lock()
 
 def summary(error: Exception) -> str:
     """Return an error in one line."""
-    return one_line(f"{type(error).__name__}: {error}")
+    return to_one_line(f"{type(error).__name__}: {error}")
 
 
 def connect(address: str | None) -> Any:

@@ -26,7 +26,7 @@ from harness.plugins.ray.copy_actor import (
     Submission,
 )
 from harness.records import Reply, Request
-from harness.wording import one_line
+from harness.wording import to_one_line
 
 END_S = 20.0  # seconds that the copies get to close their backends
 PROBE_S = 5.0  # time limit of a probe
@@ -264,7 +264,7 @@ class CopyClient:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             return done.pop().result()
         except self._ray.exceptions.RayError as error:
-            message = one_line(str(error))
+            message = to_one_line(str(error))
             return CopyLost(f"A copy of the model has died: {message}", LOGS)
         finally:
             self._lost = True

@@ -30,7 +30,7 @@ from harness.errors import (
     TransientError,
     import_extra,
 )
-from harness.execution import executing
+from harness.execution import set_code_permission
 from harness.plugin_loader import kind
 from harness.ports import Backend
 from harness.records import Reply, Request
@@ -87,7 +87,7 @@ class CopySpec:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    @executing()
+    @set_code_permission("allowed")
     def build(self, logs: Path) -> Backend:
         """Build the backend as any plug-in is built, with log files in the folder ``logs``.
 

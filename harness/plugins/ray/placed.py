@@ -15,7 +15,7 @@ from harness.config.sections import PlacementSection
 from harness.config.settings import required_variables
 from harness.engine.infrastructure import Cluster
 from harness.errors import ConfigError, FatalCallError, HarnessError, import_extra
-from harness.plugin_interface import parameters
+from harness.plugin_interface import supplied_parameters
 from harness.plugin_loader import kind
 from harness.plugins.ray.connection import check
 from harness.plugins.ray.copies import LOGS, PROBE_S, Copies, CopyClient, CopyLost, Lost
@@ -264,7 +264,7 @@ def placed(
     if importlib.util.find_spec("ray") is None:
         import_extra("ray", "ray")
     backends = kind("backends")
-    accepted = parameters(backends.load(name), given=True)
+    accepted = supplied_parameters(backends.load(name))
     if {"read", "on_allowances"} & accepted.keys() or options.get("base_url"):
         raise ConfigError(
             f"model.placement is for models that compute; {name!r} asks a server or a recording.",
@@ -282,7 +282,7 @@ def placed(
     ]
     plugin = b""
     if name in backends.registered():  # in a program that the copies cannot import
-        options = dict(backends.options(name, options))
+        options = dict(backends.validate_options(name, options))
         dumps = import_extra("ray.cloudpickle", "ray").dumps
         plugin = dumps((backends.load(name), sorted(accepted)))
     code = backends.files(name)

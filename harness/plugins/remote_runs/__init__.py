@@ -9,7 +9,7 @@ plugin = Plugin(
         "sync": Verb(
             summary="Get runs from the team's object store, and copy runs to it.",
             heading="Look at runs",
-            place=".object_store:sync",
+            target=".object_store:sync",
         ),
     },
 )

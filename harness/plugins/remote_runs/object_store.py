@@ -45,7 +45,7 @@ from harness.store.json_lines import read_json
 from harness.store.lost_lines import find_loss, remove_copies
 from harness.store.run_folder import SYNC_STATE, RunFolder
 from harness.terminal.console import say
-from harness.wording import first_few
+from harness.wording import join_first
 
 LOCAL = ("status.json", "stop.json", "servers")  # files and folders that are not uploaded
 LONGEST_NAME = 255  # bytes, on common file systems
@@ -179,13 +179,13 @@ class RemoteRuns(RunCopies):
         elif not set(changed) <= unchanged:
             messages.append(f"continued from its copy at {self.url}.{aside}")
         if sides.intact:
-            names = first_few(sorted(sides.intact), 3)
+            names = join_first(sorted(sides.intact), 3)
             messages.append(f"damaged at {self.url}, and kept as on this machine: {names}.")
         if doubled:
-            names = first_few(sorted(doubled), 3)
+            names = join_first(sorted(doubled), 3)
             messages.append(f"lines that were twice at {self.url} count once: {names}.")
         if downloaded_again := restored.difference(changed):
-            names = first_few(sorted(downloaded_again), 3)
+            names = join_first(sorted(downloaded_again), 3)
             messages.append(f"missing on this machine, and downloaded again: {names}.")
         return "\n".join(f"{folder.name}: {message}" for message in messages)
 
@@ -297,7 +297,7 @@ class RemoteRuns(RunCopies):
             _write_copies(folder, copies)
         if not lost:
             return ""
-        names = first_few(lost, 3)
+        names = join_first(lost, 3)
         return f"{folder.name}: missing at {self.url}, and uploaded again: {names}."
 
     def _unsaved(self, folder: RunFolder, copies: dict[str, _Copy]) -> list[str]:

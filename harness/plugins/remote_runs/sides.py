@@ -23,7 +23,7 @@ from harness.store.file_states import (
 from harness.store.files import open_regular_file
 from harness.store.json_lines import convert_read_errors, read_json
 from harness.store.run_folder import REPORT, SCORES, SPENDING
-from harness.wording import first_few
+from harness.wording import join_first
 
 STATED = (
     MANIFEST,
@@ -94,7 +94,7 @@ def compare_sides(folder: Path, copy: Mapping[str, Path], changed_here: Collecti
     # The folder's settings are not replaced if it is ahead.
     differing += [name for name in damaged if not (is_ahead and name in STATED)]
     if differing:
-        return Sides(False, f"has other versions of {first_few(sorted(set(differing)), 3)}")
+        return Sides(False, f"has other versions of {join_first(sorted(set(differing)), 3)}")
     return Sides(is_ahead, "", intact)
 
 

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.errors import ConfigError, DataInvalid, ReplayMissing, RequestRejected, nearest
-from harness.ports import CONSTRAINTS, PARAMETERS, Backend
+from harness.errors import ConfigError, DataInvalid, ReplayMissing, RequestRejected, suggest_name
+from harness.ports import CONSTRAINTS, DECODING_PARAMETERS, Backend
 from harness.records import Reply, Request, Usage
 
 
@@ -62,7 +62,7 @@ class ReplayBackend(Backend):
         *,
         read: Callable[[str], Iterable[Mapping[str, Any]]],
     ) -> None:
-        self.features = PARAMETERS | CONSTRAINTS | {"conversation", "recorded"}
+        self.features = DECODING_PARAMETERS | CONSTRAINTS | {"conversation", "recorded"}
         if match == "instance":
             self.features |= {"by_instance"}
         self._path = path
@@ -70,7 +70,9 @@ class ReplayBackend(Backend):
         self._missing = missing
         for name in columns or {}:
             if name not in COLUMNS:
-                raise ConfigError(f"model.columns: there is no {name!r}.", nearest(name, COLUMNS))
+                raise ConfigError(
+                    f"model.columns: there is no {name!r}.", suggest_name(name, COLUMNS)
+                )
         self._columns = columns
         self._where: dict[str, list[Any]] = {}
         for name, value in (where or {}).items():
@@ -109,7 +111,7 @@ class ReplayBackend(Backend):
         for name in self._where:
             if name not in columns:
                 problem = f"{self._path} has no column {name!r}, which model.where names."
-                raise DataInvalid(problem, nearest(name, columns))
+                raise DataInvalid(problem, suggest_name(name, columns))
         if self._where and not recorded:
             remedy = "Check the types of its values: 0 and '0' differ."
             raise DataInvalid(f"No row of {self._path} matches model.where.", remedy)
@@ -126,7 +128,7 @@ class ReplayBackend(Backend):
 
         def value(column: str) -> Any:
             if column not in raw:
-                raise DataInvalid(f"{place} has no column {column!r}.", nearest(column, raw))
+                raise DataInvalid(f"{place} has no column {column!r}.", suggest_name(column, raw))
             return raw[column]
 
         row = {}

@@ -8,11 +8,11 @@ plugin = Plugin(
     views={
         "constraints": View(
             summary="Show which constraints fail, and by how much.",
-            place=".constraints:show_constraints",
+            target=".constraints:show_constraints",
         ),
         "rejected": View(
             summary="Show which schemas (decoding.constraint) the provider rejected, by keyword.",
-            place=".constraints:show_rejections",
+            target=".constraints:show_rejections",
         ),
     },
     figures={"text_map": ".figures.heat_map:write_text_map"},
@@ -20,7 +20,7 @@ plugin = Plugin(
         "report": Verb(
             summary="Write a report you can share: one HTML file that works offline.",
             heading="Look at runs",
-            place=".page:report",
+            target=".page:report",
             completes="harness.cli.verbs:run_names",
             former_options={"-o": "--output", "--attempts": "--max-attempts"},
         )

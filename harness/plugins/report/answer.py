@@ -12,10 +12,10 @@ from harness.plugins.comparisons.pair_matrix import PairMatrix
 from harness.plugins.comparisons.suite import Suite
 from harness.plugins.report.parts import Headline, Mark, RunOverview
 from harness.plugins.report.runs import Reported, ReportedRun
-from harness.records import EXAMPLE
+from harness.records import EXAMPLE_SEPARATOR
 from harness.report.table import Column
-from harness.report.text import COMPUTED, printable, usd
-from harness.wording import count_of, joined_with_and, truncated
+from harness.report.text import COMPUTED_NOTE, escape_unprintable, format_usd
+from harness.wording import format_count, join_with_and, truncate
 
 MOST_REASONS = 3  # of a run
 LONGEST_REASON = 90  # characters
@@ -44,11 +44,13 @@ def headline_of(
             sentence = f"not compared: {sentence}"
     prefixes = []
     for mark in marks:
-        of_runs = f" ({joined_with_and(mark.runs)})" if len(mark.runs) != len(runs) else ""
+        of_runs = f" ({join_with_and(mark.runs)})" if len(mark.runs) != len(runs) else ""
         prefixes.append(mark.text + of_runs)
     if prefixes:
         sentence = f"{', '.join(prefixes)}: {sentence}"
-    return Headline(printable(f"{sentence}."), list(map(printable, _support(overviews))))
+    return Headline(
+        escape_unprintable(f"{sentence}."), list(map(escape_unprintable, _support(overviews)))
+    )
 
 
 def _value(value: float | None, score: str, unit: ShownUnit) -> str:
@@ -71,9 +73,9 @@ def _rate(run: ReportedRun, unit: ShownUnit) -> str:
     primary = metrics.primary()
     if not primary.n:
         return f"{run.name} has no judged answer"
-    size = count_of(metrics.n_instances, "instance")
+    size = format_count(metrics.n_instances, "instance")
     if not metrics.measure and primary.n != metrics.n_instances:
-        size = f"{count_of(primary.n, 'sample')} of {size}"
+        size = f"{format_count(primary.n, 'sample')} of {size}"
     if run.last_round > 1:
         size += f" after up to {run.last_round} rounds"
     verb = "has" if metrics.measure else "passes"
@@ -97,9 +99,9 @@ def _highest_by_task(suite: Suite, digits: int) -> str:
             if cell.mean == best:
                 names.append(row_name(row))
         value = _value(best, figure.score or PASS_RATE, ShownUnit(figure.fraction, digits))
-        highest.append(f"{joined_with_and(names)} on {figure.task} ({value})")
-    models = count_of(len(suite.table.rows), "model")
-    return f"{models}; highest, not tested: {joined_with_and(highest)}"
+        highest.append(f"{join_with_and(names)} on {figure.task} ({value})")
+    models = format_count(len(suite.table.rows), "model")
+    return f"{models}; highest, not tested: {join_with_and(highest)}"
 
 
 def _highest(matrix: PairMatrix, baseline: str, unit: ShownUnit) -> str:
@@ -122,7 +124,7 @@ def _highest(matrix: PairMatrix, baseline: str, unit: ShownUnit) -> str:
     value = _value(best, matrix.score, unit)
     if ties:
         value += " each"
-    sentence = f"{joined_with_and(leaders)} scored "
+    sentence = f"{join_with_and(leaders)} scored "
     if lower:
         rival = baseline if baseline in lower else max(lower, key=values.__getitem__)
         leader = f"{first} " if ties else ""
@@ -141,7 +143,7 @@ def _highest(matrix: PairMatrix, baseline: str, unit: ShownUnit) -> str:
             unsure.setdefault("statistically tied", []).append(text)
     for status, names in unsure.items():
         verb = "is" if len(names) == 1 else "are"
-        sentence += f"; {joined_with_and(names)} {verb} {status}"
+        sentence += f"; {join_with_and(names)} {verb} {status}"
     return sentence
 
 
@@ -151,7 +153,7 @@ def _lead(matrix: PairMatrix, first: str, rival: str, unit: ShownUnit) -> str:
     if comparison.difference is None:
         return f"without a judged instance in common with {rival}"
     difference = _without_unit(comparison.difference, unit) + " points" * unit.percent
-    size = count_of(comparison.n, "instance")
+    size = format_count(comparison.n, "instance")
     if matrix.round is not None:
         size += f", each sample's {which_round(matrix.round)}"
     ci95 = _without_unit(comparison.ci95, unit)
@@ -169,12 +171,12 @@ def _support(runs: Sequence[RunOverview]) -> Iterator[str]:
             failures[run.name] = _reasons(run)
         without = run.without
         if without and without.alone:
-            judges = joined_with_and(without.judges)
+            judges = join_with_and(without.judges)
             only_judges[run.name] = f"{without.alone:,} of {without.failed:,} ({judges})"
         if run.not_judged:
             not_judged[run.name] = f"{run.not_judged:,} of {run.samples:,}"
         if not run.recorded:
-            costs[run.name] = usd(run.cost_usd, computed=run.computed_usd)
+            costs[run.name] = format_usd(run.cost_usd, computed=run.computed_usd)
     caveats = {
         "Most frequent reasons for failures": failures,
         "Failures found only by judges that human labels do not validate": only_judges,
@@ -188,13 +190,13 @@ def _support(runs: Sequence[RunOverview]) -> Iterator[str]:
         if lines:
             yield f"{title}: {'; '.join(lines)}."
     if any(run.computed_usd for run in runs):
-        yield COMPUTED
+        yield COMPUTED_NOTE
 
 
 def _reasons(run: RunOverview) -> str:
     reasons = []
     for failure in run.failures[:MOST_REASONS]:
-        reason = failure.reason.partition(EXAMPLE)[0].removesuffix(".")
+        reason = failure.reason.partition(EXAMPLE_SEPARATOR)[0].removesuffix(".")
         counts = f"({failure.n:,} of {failure.of:,})"
-        reasons.append(f'"{truncated(reason, LONGEST_REASON)}" {counts}')
+        reasons.append(f'"{truncate(reason, LONGEST_REASON)}" {counts}')
     return ", ".join(reasons)

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from harness.analysis.summary import measure
+from harness.analysis.summary import compute_metrics
 from harness.errors import ConfigError, DataMissing
 from harness.plugins.comparisons.comparable import read_run, refuse_unknown_label
 from harness.plugins.comparisons.constraints import (
@@ -21,10 +21,10 @@ from harness.plugins.comparisons.constraints import (
     kinds,
     read_findings,
 )
-from harness.records import CONSTRAINT_REFUSED, WITHOUT_REPLY, Outcome
-from harness.report.run_tables import headed
+from harness.records import CONSTRAINT_REFUSED, OUTCOMES_WITHOUT_REPLY, Outcome
+from harness.report.run_tables import add_title
 from harness.report.table import Cell, Column, Note, Table, TableDocument, table
-from harness.report.text import percent
+from harness.report.text import format_percent
 from harness.scoring.validators.schemas import schema_features
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
@@ -88,7 +88,7 @@ def constraint_shares(
 
 
 def _cells(kind: ConstraintKind, n_failed: int) -> list[object]:
-    return [kind.n, kind.n_failed, percent(kind.n_failed, n_failed), kind]
+    return [kind.n, kind.n_failed, format_percent(kind.n_failed, n_failed), kind]
 
 
 def _failures(kind: ConstraintKind) -> str:
@@ -115,7 +115,7 @@ def show_constraints(folders: Sequence[RunFolder], label: str) -> TableDocument:
     n_listed = sum(kind.n for kind in listed)
     unlabelled = int(findings.table.has_verdict.sum()) - n_listed
     document = constraint_document(listed, findings.without, label, unlabelled)
-    return headed(document, measure(folder))
+    return add_title(document, compute_metrics(folder))
 
 
 def _findings(folder: RunFolder, label: str) -> ConstraintFindings:
@@ -190,7 +190,7 @@ class _Asked(Struct, gc=False):
     def problem(self) -> str | None:
         if self.finish_reason == CONSTRAINT_REFUSED:
             return f"{REJECTED}{self.text}"
-        if self.outcome in WITHOUT_REPLY:
+        if self.outcome in OUTCOMES_WITHOUT_REPLY:
             return self.error
         return None
 
@@ -251,7 +251,7 @@ def rejection_document(rejected: Rejections) -> TableDocument:
     never = []
     for feature in rejected.features:
         if feature.n_rejected:
-            share = percent(feature.n_rejected, feature.n, 0)
+            share = format_percent(feature.n_rejected, feature.n, 0)
             rows.append([feature.name, feature.n, feature.n_rejected, share])
         else:
             never.append(feature.name)
@@ -290,4 +290,4 @@ def show_rejections(folders: Sequence[RunFolder], label: str) -> TableDocument:
             parts.append(Note(f"{label} {group}", "bold"))
             parts += rejection_document(group_rejections).parts
         document = TableDocument(parts=parts)
-    return headed(document, measure(folder))
+    return add_title(document, compute_metrics(folder))

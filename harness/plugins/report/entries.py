@@ -18,7 +18,12 @@ import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
 
-from harness.analysis.failures import VALUE, FailedLine, read_failed_lines, without_values
+from harness.analysis.failures import (
+    QUOTED_REGEX_OR_NUMBER,
+    FailedLine,
+    mask_numbers,
+    read_failed_lines,
+)
 from harness.config.settings import Settings
 from harness.engine.resolving import MAX_ROWS_IN_MEMORY, build_task, data_difference
 from harness.engine.turns import instance_at_turn
@@ -26,10 +31,10 @@ from harness.errors import HarnessError
 from harness.plugins.comparisons.constraints import constraint_kind
 from harness.plugins.report.parts import to_json
 from harness.ports import Task
-from harness.records import Instance, Message, Score, with_example
+from harness.records import Instance, Message, Score, add_example_error
 from harness.store.index import AttemptIndex, AttemptLine
 from harness.store.run_folder import RunFolder
-from harness.wording import one_line
+from harness.wording import to_one_line
 
 LONGEST_TEXT = 200_000  # maximum characters of a text in the page
 BRIEF = 60  # maximum characters of a score's details on one line
@@ -382,7 +387,7 @@ LONGEST_SHOWN = 120  # characters of such a reason
 ALIKE = 3  # minimum number of reasons, differing only in what they quote, that are merged
 
 _QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"")
-_PARTS = re.compile(rf"({VALUE.pattern}|N)")
+_PARTS = re.compile(rf"({QUOTED_REGEX_OR_NUMBER.pattern}|N)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,7 +432,7 @@ def _add_reason(reasons: dict[str, str], kind: str, reason: str) -> None:
     Of two errors with the same exception, the first is an example.
     """
     first = reasons.setdefault(kind, reason)
-    if first == reason or first.startswith(with_example(kind, "")):
+    if first == reason or first.startswith(add_example_error(kind, "")):
         return
     parts = zip(_PARTS.split(first), _PARTS.split(reason), strict=False)
     reasons[kind] = "".join(part if part == same else "N" for part, same in parts)
@@ -443,7 +448,7 @@ def reasons_told(failed: FailedLine, index: AttemptIndex) -> list[str]:
 
 def _shortened(texts: Iterable[str]) -> list[str]:
     distinct = filter(None, dict.fromkeys(texts))
-    return [one_line(text, LONGEST_SHOWN) for text in islice(distinct, MOST_SHOWN)]
+    return [to_one_line(text, LONGEST_SHOWN) for text in islice(distinct, MOST_SHOWN)]
 
 
 def merged(runs: Sequence[Failures]) -> list[Failures]:
@@ -479,8 +484,8 @@ def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str
     """Yield the kind of each reason, the reason on one line, and the full text."""
     outcome = failed.outcome
     if outcome != "ok":
-        kind = failed.exception or without_values(failed.reason) or UNKNOWN
-        line = with_example(failed.exception, one_line(failed.reason)) or UNKNOWN
+        kind = failed.exception or mask_numbers(failed.reason) or UNKNOWN
+        line = add_example_error(failed.exception, to_one_line(failed.reason)) or UNKNOWN
         text = "" if failed.text is None else failed.reason
         yield f"{outcome}: {kind}", f"{outcome}: {line}", text
     if outcome not in ("ok", "truncated"):
@@ -496,8 +501,8 @@ def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str
             kind = f"{of_score}not met: {constraint_kind(item)}"
             yield kind, kind, of_score + (item.reason or f"not met: {item.constraint}")
         if not missed:
-            kind = without_values(score.reason)
-            line = one_line(score.reason)
+            kind = mask_numbers(score.reason)
+            line = to_one_line(score.reason)
             yield _named(name, kind), _named(name, line), _named(name, score.reason)
 
 

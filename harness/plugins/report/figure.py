@@ -21,8 +21,8 @@ from jinja2 import Environment, FileSystemLoader
 
 from harness.errors import import_extra
 from harness.plugins.comparisons.comparison_document import ShownUnit
-from harness.report.text import UNKNOWN, number_range, percentage, printable
-from harness.report.text import number as with_decimals
+from harness.report.text import UNKNOWN, escape_unprintable, format_range, format_share
+from harness.report.text import format_number as with_decimals
 from harness.store.files import replace_atomically
 
 
@@ -138,7 +138,7 @@ def display_names(names: Iterable[str]) -> dict[str, str]:
     every = list(dict.fromkeys(names))
     texts = []
     for name in every:
-        text = printable(name[:LONGEST]).strip()[:LONGEST]
+        text = escape_unprintable(name[:LONGEST]).strip()[:LONGEST]
         texts.append(text or "(empty)")
     return dict(zip(every, distinct(texts), strict=True))
 
@@ -192,7 +192,7 @@ def number(value: float | None, sign: bool = False, unit: ShownUnit = NUMBER) ->
     if value is None:
         return UNKNOWN
     if unit.percent:
-        return percentage(value, unit.digits, sign)
+        return format_share(value, unit.digits, sign)
     if value == 0 or 0.001 <= abs(value) < 1000:
         return with_decimals(value, sign=sign)
     plus = "+" if sign else ""
@@ -209,4 +209,4 @@ def interval(ci95: tuple[float, float] | None, sign: bool = False, unit: ShownUn
 
 def sample_sizes(n: Mapping[str, int], noun: str) -> str:
     """Return the range of the runs' n as a sentence, such as ``n = 10 to 12 samples per run.``"""
-    return f"n = {number_range(n.values())} {noun} per run."
+    return f"n = {format_range(n.values())} {noun} per run."

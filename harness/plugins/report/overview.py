@@ -11,11 +11,11 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from harness.analysis.breakdown import is_verdict, value_of
+from harness.analysis.breakdown import is_verdict, mean_score
 from harness.analysis.failures import fence_hint
-from harness.analysis.identical_samples import IDENTICAL_SAMPLES
-from harness.analysis.metrics import PASS_RATE, SampleStatistic, all_from_cache
-from harness.analysis.self_preference import notes
+from harness.analysis.identical_samples import IDENTICAL_SAMPLES_PREFIX
+from harness.analysis.metrics import PASS_RATE, SampleStatistic, all_cached_note
+from harness.analysis.self_preference import self_preference_warnings
 from harness.plugins.comparisons.comparison_document import (
     ShownUnit,
     captions,
@@ -47,10 +47,10 @@ from harness.plugins.report.parts import (
 from harness.plugins.report.runs import NOT_VALIDATED, Reported, ReportedRun, shortened, unit_of
 from harness.plugins.report.sections import differences, origins, packages, sections, settings
 from harness.records import OUTCOMES
-from harness.report.runs import common_start
+from harness.report.runs import common_prefix
 from harness.report.table import Column
-from harness.report.text import printable
-from harness.wording import joined_with_and
+from harness.report.text import escape_unprintable
+from harness.wording import join_with_and
 
 MOST_REASONS = 20  # reasons for failures listed, over all runs
 _NOTES = {
@@ -112,7 +112,7 @@ def overview(
         answer=headline_of(reported, overviews, marks, unit),
         marks=marks,
         warnings=_warnings(reported.comparison, runs, unit),
-        prefix=common_start(full_names),
+        prefix=common_prefix(full_names),
         runs=overviews,
         differences=difference_table,
         comparison=comparison,
@@ -248,7 +248,7 @@ def _without_judges(run: ReportedRun) -> WithoutJudges | None:
     alone = failed & (rest.passed != 0)
     return WithoutJudges(
         judges=names,
-        value=value_of(rest, PASS_RATE).mean,
+        value=mean_score(rest, PASS_RATE).mean,
         failed=int(failed.sum()),
         alone=int(alone.sum()),
     )
@@ -342,16 +342,16 @@ def _warnings(
     cautions = []
     cached = []
     for run in runs:
-        warnings += [f"{run.name}: {note}." for note in notes(run.metrics)]
+        warnings += [f"{run.name}: {note}." for note in self_preference_warnings(run.metrics)]
         cautions += [f"{run.name}: {caution}" for caution in run.metrics.cautions]
         if run.metrics.from_cache:
             cached.append(run.name)
     warnings += cautions
     if cached:
-        warnings.append(all_from_cache(", ".join(cached)))
+        warnings.append(all_cached_note(", ".join(cached)))
     if comparison is not None:
         for note in serious(comparison.notes):
-            if not note.startswith(IDENTICAL_SAMPLES):  # the runs' cautions report them
+            if not note.startswith(IDENTICAL_SAMPLES_PREFIX):  # the runs' cautions report them
                 warnings.append(note)
         warnings += _different_models(runs)
         warnings += unequal(comparison, runs)
@@ -366,8 +366,8 @@ def _different_models(runs: Sequence[ReportedRun]) -> Iterator[str]:
     for run in runs:
         names.setdefault(run.metrics.model or "an unknown model", []).append(run.name)
     if len(names) > 1:
-        models = [f"{model} ({joined_with_and(same)})" for model, same in names.items()]
-        yield printable(f"The runs use different models: {joined_with_and(models)}.")
+        models = [f"{model} ({join_with_and(same)})" for model, same in names.items()]
+        yield escape_unprintable(f"The runs use different models: {join_with_and(models)}.")
 
 
 def _unaided(runs: Sequence[ReportedRun], unit: ShownUnit) -> Iterator[str]:
@@ -385,8 +385,8 @@ def _unaided(runs: Sequence[ReportedRun], unit: ShownUnit) -> Iterator[str]:
         if not run.metrics.measure and 1 in rates:
             first_answers.append(f"{run.name} {unit.show(rates[1], Column('', rate=True))}")
     if first_answers:
-        warning += f" First answers pass: {joined_with_and(first_answers)}."
-    yield printable(warning)
+        warning += f" First answers pass: {join_with_and(first_answers)}."
+    yield escape_unprintable(warning)
 
 
 def _comparison(comparison: RunComparison, unit: ShownUnit) -> ComparisonOverview:
@@ -460,4 +460,4 @@ def _several(runs: Sequence[ReportedRun], key: str, defaults: Sequence[int]) -> 
     if len(values) < 2:
         return ""
     texts = [f"{value:,}" for value in sorted(values)]
-    return joined_with_and(texts, len(texts))
+    return join_with_and(texts, len(texts))

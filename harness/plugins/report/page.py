@@ -50,7 +50,7 @@ from harness.plugins.report.runs import (
     shortened,
 )
 from harness.report.table import Column
-from harness.report.text import printable, usd
+from harness.report.text import escape_unprintable, format_usd
 from harness.store.files import check_output_path, replace_atomically
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import REPORT, RunFolder
@@ -141,7 +141,7 @@ def _results(document: Overview) -> Iterator[tuple[RunOverview, list[str]]]:
             between = rate.low, rate.high
         cost = "recorded"
         if not run.recorded:
-            cost = usd(run.cost_usd, computed=run.computed_usd)
+            cost = format_usd(run.cost_usd, computed=run.computed_usd)
         figures = [unit.show(rate.value, column), unit.show(between, column), f"{rate.n:,}"]
         yield run, [run.model, run.measure, *figures, cost]
 
@@ -189,7 +189,7 @@ def report(
         pictures = figures(*reported[:4])
     names = [run.name for run in reported.runs]
     if images is not None:
-        subtitle = printable(names[0]) if len(names) == 1 else ""
+        subtitle = escape_unprintable(names[0]) if len(names) == 1 else ""
         for picture in pictures:
             write_image(images / f"{picture.name}.{form}", picture, subtitle)
         say(f"{len(pictures)} figures in {images}")
@@ -238,7 +238,7 @@ def _read(
 
 def _say_faults(reported: Reported) -> None:
     """Print which plug-ins could not be loaded, and which sections of plug-ins failed."""
-    faults = [declaration.fault for declaration in declarations()]
+    faults = [declaration.load_error for declaration in declarations()]
     for run in reported.runs:
         for _, section in run.added:
             if isinstance(section, IsolatedSection):

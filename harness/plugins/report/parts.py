@@ -30,7 +30,7 @@ from msgspec import Struct
 from harness.analysis.metrics import Statistic
 from harness.plugins.comparisons.comparison_document import ShownUnit
 from harness.plugins.report.figure import Figure
-from harness.records import encodable
+from harness.records import replace_surrogates
 from harness.report.table import Cell, Row, Table
 
 STYLES = {"green": "good", "yellow": "warn", "red": "bad", "bold": "bold", "dim": "dim"}
@@ -389,7 +389,7 @@ def to_json(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_each_text(msgspec.to_builtins(value), encodable))
+        return msgspec.json.encode(_each_text(msgspec.to_builtins(value), replace_surrogates))
 
 
 def policy(styles: Sequence[str], scripts: Sequence[str]) -> Markup:

@@ -11,11 +11,11 @@ import numpy as np
 from msgspec.structs import replace as replaced
 from numpy.typing import NDArray
 
-from harness.analysis.breakdown import is_share, scored
-from harness.analysis.metrics import PASS_RATE, Metrics, from_json
-from harness.analysis.summary import measure
+from harness.analysis.breakdown import is_share, rows_for_score
+from harness.analysis.metrics import PASS_RATE, Metrics, decode_metrics
+from harness.analysis.summary import compute_metrics
 from harness.config.settings import mask_secrets
-from harness.declarations import DISTRIBUTION, PluginMember, declared_members, described
+from harness.declarations import DISTRIBUTION, PluginMember, declared_members, describe_exception
 from harness.errors import HarnessError
 from harness.plugins.comparisons.comparable import (
     Run,
@@ -56,7 +56,7 @@ from harness.plugins.report.entries import (
 from harness.plugins.report.figure import Figure
 from harness.ports import Effect
 from harness.report.run_tables import REFERENCE_COLUMNS, reference_cells
-from harness.report.runs import common_start
+from harness.report.runs import common_prefix
 from harness.report.table import Note, Table, table
 from harness.store.calls import RunCalls
 from harness.store.columns import AttemptTable
@@ -123,7 +123,7 @@ class IsolatedSection(ReportSection):
             return function()
         except Exception as error:  # a third party's code may raise anything
             if not self.problem:  # pages are shared, and an exception may quote a key
-                self.problem = f"{self._where} failed ({mask_secrets(described(error))})."
+                self.problem = f"{self._where} failed ({mask_secrets(describe_exception(error))})."
             return default
 
     def tables(self, run: str) -> Iterator[Table | Note]:
@@ -171,7 +171,7 @@ MOST_NAMED = 4  # runs named in a title
 
 def run_title(names: Sequence[str]) -> str:
     """Return a title that names the runs (or their number) after their common prefix."""
-    start = common_start(names)
+    start = common_prefix(names)
     title = f"{len(names)} runs"
     if len(names) <= MOST_NAMED:
         title = ", ".join(name.removeprefix(start) for name in names)
@@ -212,7 +212,7 @@ class ReportedRun:
 
     def is_share(self, score: str) -> bool:
         """Return whether a score's (or `PASS_RATE`'s) values are verdicts or shares."""
-        return is_share(scored(self.attempts.last_rounds(), score), score)
+        return is_share(rows_for_score(self.attempts.last_rounds(), score), score)
 
     @property
     def last_round(self) -> int:
@@ -305,7 +305,9 @@ def _read(
         metrics = _saved(folder, index)
         calls = RunCalls(n_calls_without_cost=1)
     if metrics is None:
-        metrics = measure(folder, index.attempts, calls, grouped=not quick, score=options.score)
+        metrics = compute_metrics(
+            folder, index.attempts, calls, grouped=not quick, score=options.score
+        )
     variant = variant_of(folder, metrics)
     if options.score:
         refuse_unknown_score(variant, index.attempts, options.score)
@@ -340,7 +342,7 @@ def _read(
 def _saved(folder: RunFolder, index: AttemptIndex) -> Metrics | None:
     """Return a run's saved metrics, or None if they are missing or do not cover the index."""
     with contextlib.suppress(HarnessError, OSError):
-        metrics = from_json(read_file(folder.metrics), folder.metrics)
+        metrics = decode_metrics(read_file(folder.metrics), folder.metrics)
         # They cover more if the index does not yet have all attempts.
         latest = folder.metrics.stat().st_mtime_ns >= folder.attempts.stat().st_mtime_ns
         if len(index) == metrics.n_attempts or (latest and len(index) < metrics.n_attempts):
@@ -350,7 +352,7 @@ def _saved(folder: RunFolder, index: AttemptIndex) -> Metrics | None:
 
 def shortened(reported: Reported) -> Reported:
     """Return the runs and comparisons without the common prefix of the runs' names."""
-    prefix = common_start([run.name for run in reported.runs])
+    prefix = common_prefix([run.name for run in reported.runs])
     if not prefix:
         return reported
     runs = []

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace as replaced
 
-from harness.analysis.metrics import Statistic, plugin_of
+from harness.analysis.metrics import Statistic, task_plugin_name
 from harness.config.run_file import flatten, is_below
 from harness.errors import HarnessError
 from harness.plugin_loader import kind
@@ -32,7 +32,7 @@ from harness.plugins.report.runs import Reported, ReportedRun, references
 from harness.records import OUTCOMES
 from harness.report.costs import cost_facts
 from harness.report.run_tables import (
-    MOST_GROUPS,
+    MAX_GROUPS,
     aggregate_table,
     pass_at_k_table,
     position_table,
@@ -122,7 +122,7 @@ def _join_section(settings: dict[str, Any], key: str) -> None:
 def _defaults(task: str) -> dict[str, Any]:
     """Return the default values of a task's options by dotted key ({} if unknown)."""
     with contextlib.suppress(HarnessError):
-        options = kind("tasks").options(plugin_of(task), {}).model_dump(mode="json")
+        options = kind("tasks").validate_options(task_plugin_name(task), {}).model_dump(mode="json")
         return flatten({"task": options})
     return {}
 
@@ -377,7 +377,7 @@ def _groups(runs: Sequence[ReportedRun], label: str) -> Table:
         columns += [Column("95%", over=over, rate=True), Column("n", over=over)]
         groups |= dict.fromkeys(run.metrics.groups.get(label, ()))
     rows = []
-    for group in islice(groups, MOST_GROUPS):
+    for group in islice(groups, MAX_GROUPS):
         cells: list[object] = [Cell(group)]
         for run in runs:
             group_metrics = run.metrics.groups.get(label, {}).get(group)
@@ -388,8 +388,8 @@ def _groups(runs: Sequence[ReportedRun], label: str) -> Table:
                 cells += [statistic, statistic.ci95, statistic.n]
         rows.append(Row(cells))
     notes = []
-    if len(groups) > MOST_GROUPS:
-        notes.append(f"{len(groups) - MOST_GROUPS:,} more groups are in metrics.json.")
+    if len(groups) > MAX_GROUPS:
+        notes.append(f"{len(groups) - MAX_GROUPS:,} more groups are in metrics.json.")
     return table(columns, rows, title=f"By {label}", notes=notes)
 
 

@@ -9,7 +9,7 @@ plugin = Plugin(
         "reproduce": Verb(
             summary="Reproduce the tables and figures of a paper.",
             heading="Run",
-            place=".reproduction:reproduce",
+            target=".reproduction:reproduce",
             executes=True,
         )
     },

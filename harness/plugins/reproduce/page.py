@@ -27,7 +27,7 @@ from harness.plugins.reproduce.study import (
 )
 from harness.report.table import Cell as TableCell
 from harness.report.table import Column, Note, Table, TableDocument, table
-from harness.report.text import interval, number
+from harness.report.text import format_interval, format_number
 
 STYLES = {
     "equal": "green",
@@ -116,8 +116,8 @@ def _unequal_cells(study: Study, findings: Sequence[Finding]) -> Iterator[Table 
         row = [finding.exhibit, finding.row, finding.column]
         for reference in REFERENCES:
             row.append(value_text(getattr(finding, reference), exhibit.decimals(reference)))
-        row.append(number(finding.ours, exhibit.digits))
-        row.append(interval(finding.ci95, exhibit.digits))
+        row.append(format_number(finding.ours, exhibit.digits))
+        row.append(format_interval(finding.ci95, exhibit.digits))
         rows.append(row)
     yield table(["not equal", "row", "column", *REFERENCES.values(), "ours", "95%"], rows)
     if len(unequal) > _MOST:
@@ -131,7 +131,7 @@ def value_text(comparison: ReferenceValue | None, digits: int) -> str:
     """Return a reference value and its verdict, such as "0.66 (equal)", or ""."""
     if comparison is None:
         return ""
-    return f"{number(comparison.value, digits)} ({comparison.verdict})"
+    return f"{format_number(comparison.value, digits)} ({comparison.verdict})"
 
 
 def _count(counts: Counter[str], verdict: Verdict) -> TableCell:
@@ -193,7 +193,7 @@ def _exhibit_view(exhibit: Exhibit, findings: Sequence[Finding]) -> tuple[Any, .
     high = max(ends, default=1.0)
     axis = None
     if ends:
-        axis = [number(low, exhibit.digits), number(high, exhibit.digits)]
+        axis = [format_number(low, exhibit.digits), format_number(high, exhibit.digits)]
     rows = list(_rows(exhibit, exhibit_findings, low, (high - low) or 1.0))
     return exhibit, exhibit.column_names, axis, rows
 
@@ -208,7 +208,7 @@ def _rows(
 
     def precision(finding: Finding) -> str:
         if finding.ci95:
-            return interval(finding.ci95, exhibit.digits)
+            return format_interval(finding.ci95, exhibit.digits)
         return f"n = {finding.n}" if finding.ours is not None else ""
 
     def drawn(finding: Finding) -> dict[str, Any]:
@@ -217,7 +217,7 @@ def _rows(
             references.append({
                 "name": reference,
                 "heading": REFERENCES[reference],
-                "value": number(comparison.value, exhibit.decimals(reference)),
+                "value": format_number(comparison.value, exhibit.decimals(reference)),
                 "verdict": comparison.verdict,
                 "why": comparison.why or finding.why,
                 "mark": position(comparison.value),
@@ -231,7 +231,7 @@ def _rows(
             line = (position(lower), f"{96 * (upper - lower) / width:.2f}%")
         return {
             "finding": finding,
-            "ours": number(finding.ours, exhibit.digits),
+            "ours": format_number(finding.ours, exhibit.digits),
             "precision": precision(finding),
             "references": references,
             "dot": dot,

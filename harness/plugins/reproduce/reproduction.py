@@ -25,7 +25,7 @@ from harness.engine.job import Job
 from harness.engine.models import Resources
 from harness.engine.preparation import prepare_all, prepare_data
 from harness.engine.resolving import parse_model_name
-from harness.errors import ConfigError, DataInvalid, DataMissing, cannot_read
+from harness.errors import ConfigError, DataInvalid, DataMissing, unreadable_file_error
 from harness.plugins.comparisons.comparable import read_run
 from harness.plugins.reproduce.page import study_document, study_page
 from harness.plugins.reproduce.study import (
@@ -364,7 +364,7 @@ def _verify(page: Path, runs_dir: Path) -> int:
     try:
         content = page.read_bytes()
     except OSError as error:
-        raise cannot_read(page, error) from None
+        raise unreadable_file_error(page, error) from None
     problems = list(differences(record_path, runs_dir))
     if content != _page(study_record).encode():
         problems.insert(0, f"{page} is not the page of {record_path}")

@@ -17,19 +17,19 @@ from msgspec import Struct, structs
 from pydantic import AliasChoices, Field
 
 from harness.analysis.breakdown import (
-    any_of_first,
+    best_of_first_rounds,
     group_codes,
-    of_round,
-    scored,
-    values_by,
-    weighted_means,
+    mean_by_group,
+    rows_for_score,
+    select_round,
+    weighted_mean_by_group,
 )
-from harness.analysis.clustered import clustered_mean, over_samples
+from harness.analysis.clustered import clustered_mean, to_sample_statistic
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.config.validation import Section, validate
 from harness.config.yaml_text import read_mapping
 from harness.declarations import declarations
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, suggest_name
 from harness.plugins.comparisons.comparable import Run, has_score
 from harness.plugins.comparisons.table_figures import macro_f1
 from harness.store.columns import AttemptTable
@@ -145,7 +145,9 @@ class Exhibit(Section):
         columns = self.columns or {"value": {}}
         for row in self.row_names:
             if self.rows and row not in self.rows:
-                raise ConfigError(f"{self.name}: {row!r} is not in rows.", nearest(row, self.rows))
+                raise ConfigError(
+                    f"{self.name}: {row!r} is not in rows.", suggest_name(row, self.rows)
+                )
             part = self.rows.get(row, {})
             if self.by:
                 part = {"group": {self.by: row}}
@@ -214,7 +216,7 @@ def shipped_studies() -> dict[str, Path]:
     studies = {}
     for declaration in declarations():
         if declaration.plugin.study:
-            studies[declaration.name] = declaration.file(declaration.plugin.study)
+            studies[declaration.name] = declaration.file_path(declaration.plugin.study)
     return studies
 
 
@@ -232,7 +234,7 @@ def find_study(name: str) -> tuple[str, Path]:
         return path.stem, path
     studies = shipped_studies()
     if name not in studies:
-        raise ConfigError(f"There is no study {name!r}.", nearest(name, studies))
+        raise ConfigError(f"There is no study {name!r}.", suggest_name(name, studies))
     return name, studies[name]
 
 
@@ -244,7 +246,7 @@ def read_study(path: Path) -> Study:
             run = cell.lookup.run
             if run.partition(".")[0] not in study.runs:
                 problem = f"{path}: {exhibit.name} names the run {run!r}."
-                raise ConfigError(problem, nearest(run, study.runs))
+                raise ConfigError(problem, suggest_name(run, study.runs))
     return study
 
 
@@ -354,23 +356,23 @@ def _incomparable(run: Run | None, source: StudyRun, known: str) -> str:
 def look_up(attempts: AttemptTable, lookup: Lookup) -> SampleStatistic:
     """Compute a lookup's statistic, whose mean is None if no sample has a value."""
     if lookup.so_far:
-        samples = any_of_first(attempts, lookup.round or int(attempts.round.max(initial=1)))
+        samples = best_of_first_rounds(attempts, lookup.round or int(attempts.round.max(initial=1)))
     elif lookup.round is None:
         samples = attempts.last_rounds()
     else:
-        samples = of_round(attempts, lookup.round)
+        samples = select_round(attempts, lookup.round)
     if not has_score(attempts, lookup.score):
         return SampleStatistic()
-    samples = _without(scored(samples, lookup.score), lookup.without)
+    samples = _without(rows_for_score(samples, lookup.score), lookup.without)
     labels = list(lookup.group)
     if lookup.mean_over:
         labels.append(lookup.mean_over)
     if lookup.f1_of:
         statistics = macro_f1(samples, lookup.score, lookup.f1_of, *labels)
     elif lookup.weight:
-        statistics = weighted_means(samples, lookup.score, lookup.weight, *labels)
+        statistics = weighted_mean_by_group(samples, lookup.score, lookup.weight, *labels)
     else:
-        statistics = values_by(samples, lookup.score, *labels)
+        statistics = mean_by_group(samples, lookup.score, *labels)
     chosen = tuple(lookup.group.values())
     if not lookup.mean_over:
         return statistics.get(chosen, SampleStatistic())
@@ -378,7 +380,7 @@ def look_up(attempts: AttemptTable, lookup: Lookup) -> SampleStatistic:
     means = [statistic.mean for statistic in in_group if statistic.mean is not None]
     n = len(means)
     estimate = clustered_mean(np.array(means), np.arange(n))
-    return over_samples(estimate.number(0.0, 1.0), n)
+    return to_sample_statistic(estimate.to_mean_statistic(0.0, 1.0), n)
 
 
 def _without(samples: AttemptTable, groups: Mapping[str, str]) -> AttemptTable:

@@ -9,7 +9,7 @@ plugin = Plugin(
         "score": Verb(
             summary="Score a run again without model calls.",
             heading="Score again",
-            place=".verb:score",
+            target=".verb:score",
             executes=True,
             completes="harness.cli.verbs:run_names",
         ),

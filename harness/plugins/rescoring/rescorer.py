@@ -47,7 +47,15 @@ from harness.engine.turns import (
 )
 from harness.errors import DataMissing, RunConflict, option
 from harness.ports import Task
-from harness.records import WITHOUT_REPLY, Attempt, Instance, Outcome, Reply, Score, first_reason
+from harness.records import (
+    OUTCOMES_WITHOUT_REPLY,
+    Attempt,
+    Instance,
+    Outcome,
+    Reply,
+    Score,
+    first_reason,
+)
 from harness.scoring.reasoning import Reasoning
 from harness.store.attempt_lines import ATTEMPT
 from harness.store.file_states import record_rescoring
@@ -515,7 +523,12 @@ def _sample(
 
 def _same_feedback(job: Job, instance: Instance[Any], attempt: Attempt) -> bool:
     stops = attempt.passed is True and job.run.rounds.stop_on_pass
-    if stops or job.judges or job.paraphraser is not None or attempt.outcome in WITHOUT_REPLY:
+    if (
+        stops
+        or job.judges
+        or job.paraphraser is not None
+        or attempt.outcome in OUTCOMES_WITHOUT_REPLY
+    ):
         return False
     reply = Reply(attempt.text or "", attempt.finish_reason or "")
     assessment = Assessment(attempt.outcome, attempt.passed, attempt.scores, attempt.error or "")

@@ -21,7 +21,7 @@ from rich.padding import Padding
 from rich.progress import Progress
 from rich.text import Text
 
-from harness.analysis.run_display import recorded_display
+from harness.analysis.run_display import display_entries
 from harness.cli.options import Jobs, Run
 from harness.config.settings import Settings
 from harness.engine.assessment import ScoreWarnings, warning_lines
@@ -40,17 +40,17 @@ from harness.plugins.rescoring.rescorer import (
     line,
 )
 from harness.records import SCHEMA_VERSION
-from harness.report.run_tables import MOST_GROUPS
-from harness.report.table import Cell, Table, TableDocument, facts, table
-from harness.report.text import inert, inert_text
+from harness.report.run_tables import MAX_GROUPS
+from harness.report.table import Cell, Table, TableDocument, facts_table, table
+from harness.report.text import escape_name, escape_text
 from harness.store.files import replace_atomically
 from harness.store.index import AttemptIndex
 from harness.store.lost_lines import warn_of_missing
 from harness.store.manifest import package_versions
 from harness.store.run_folder import SCORES, describe_input_change
 from harness.terminal.console import messages, output, say, show
-from harness.wording import count_of, truncated
-from harness.workers import Workers, cores
+from harness.wording import format_count, truncate
+from harness.workers import Workers, available_cores
 
 CHANGED = 3  # exit code if verdicts changed; an error exits with 1
 ALONE_S = 1.0  # before other processes help: each takes most of a second to start
@@ -82,7 +82,7 @@ def score(
     task = build_task(config, settings)
     fingerprint = dict(task.fingerprint())
     manifest = folder.read_manifest()
-    display = recorded_display(config, task.instances())
+    display = display_entries(config, task.instances())
     if any(manifest.get(key) != value for key, value in display.items()):
         folder.update_manifest(display)
     before: Mapping[str, str] = manifest.get("fingerprint", {})
@@ -117,12 +117,12 @@ def score(
         replace_atomically(path) as temporary,
         temporary.open("wb") as file,
         contextlib.closing(rescorer),
-        Workers(jobs or cores(), ALONE_S) as workers,
+        Workers(jobs or available_cores(), ALONE_S) as workers,
         Progress(console=messages, transient=True, disable=hidden) as progress,
     ):
         bar = progress.add_task("scoring", total=len(recorded))
         file.write(line({"v": SCHEMA_VERSION, "header": header}) + b"\n")
-        for scored in workers.in_order(rescorer.score, batches(task, recorded)):
+        for scored in workers.map_in_order(rescorer.score, batches(task, recorded)):
             file.write(scored.lines)
             changes.add(scored.changes)
             separated += scored.separated
@@ -151,7 +151,7 @@ def score(
     for warning in mark_warnings(unknown_marks):
         say(warning, "yellow")
     if separated:
-        answers = count_of(separated, "recorded answer")
+        answers = format_count(separated, "recorded answer")
         say(f"{answers} contained reasoning, which was separated before scoring.")
         say(f"To continue the run with these scores, add {option('rescore')} to its command.")
     if changed_inputs:
@@ -170,12 +170,12 @@ _TURNS: Sequence[_Turn] = tuple(permutations((True, False, None), 2))
 def change_line(change: VerdictChange) -> RenderableType:
     """Render a changed verdict, with the reason for the failure."""
     title = Text.assemble(
-        (inert(change.instance).plain, "bold"),
+        (escape_name(change.instance).plain, "bold"),
         f"  sample {change.sample}  round {change.round}  {_turn(change.before, change.after)}",
     )
     if not change.reason:
         return title
-    reason = inert_text(truncated(change.reason, _LONGEST_REASON))
+    reason = escape_text(truncate(change.reason, _LONGEST_REASON))
     cause = Text.assemble("was: " if change.after else "", reason)
     return Group(title, Padding(cause, (0, 0, 0, 2)))
 
@@ -193,14 +193,14 @@ def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> Tabl
         ("passed", _passed(changes.verdicts)),
     ]
     if changes.gone:
-        attempts = f"{count_of(changes.gone, 'attempt')}"
+        attempts = f"{format_count(changes.gone, 'attempt')}"
         rows.append(
             ("gone", f"{attempts} on instances no longer in the data set, or with another prompt")
         )
     if changes.left:
-        rows.append(("left", f"{count_of(changes.left, 'failed call')}: nothing to score"))
+        rows.append(("left", f"{format_count(changes.left, 'failed call')}: nothing to score"))
     tables = [_changed_groups(label, groups, turns) for label, groups in changes.groups.items()]
-    return TableDocument(parts=[facts(rows), *(tables if changes.changed else [])])
+    return TableDocument(parts=[facts_table(rows), *(tables if changes.changed else [])])
 
 
 def _changed_groups(
@@ -209,12 +209,12 @@ def _changed_groups(
     changed = sorted(name for name, counts in groups.items() if any(counts[t] for t in _TURNS))
     rows = [
         [name, groups[name].total(), *(groups[name][turn] or "" for turn in turns)]
-        for name in changed[:MOST_GROUPS]
+        for name in changed[:MAX_GROUPS]
     ]
     same = len(groups) - len(changed)
     notes = [f"Groups without a change: {same:,}."] if same else []
-    if len(changed) > MOST_GROUPS:
-        notes.append(f"{len(changed) - MOST_GROUPS:,} more groups have changes.")
+    if len(changed) > MAX_GROUPS:
+        notes.append(f"{len(changed) - MAX_GROUPS:,} more groups have changes.")
     return table([label, "n", *(_turn(*turn) for turn in turns)], rows, notes=notes)
 
 

@@ -8,7 +8,7 @@ plugin = Plugin(
         "merge": Verb(
             summary="Merge the shards of a run into one run.",
             heading="Run",
-            place=".merging:merge_all",
+            target=".merging:merge_all",
         ),
     },
 )

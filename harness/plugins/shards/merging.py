@@ -14,8 +14,8 @@ from uuid import uuid4
 import msgspec
 import typer
 
-from harness.analysis.metrics import to_json
-from harness.analysis.summary import measure
+from harness.analysis.metrics import encode_metrics
+from harness.analysis.summary import compute_metrics
 from harness.cli.manage import read_run_metrics
 from harness.config.identity import conflicting_keys
 from harness.config.run_file import Shard
@@ -24,7 +24,7 @@ from harness.engine.resolving import build_task
 from harness.errors import DataMissing, RunConflict, StoreFailed
 from harness.execution import ExecutionRefused
 from harness.plugin_loader import kind
-from harness.ports import Task, overrides
+from harness.ports import Task, overrides_method
 from harness.report.run_tables import run_document
 from harness.store.aggregates import write_aggregates
 from harness.store.columns import AttemptTable
@@ -135,8 +135,8 @@ def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
             new.update_manifest(
                 {STATES_KEY: compute_states(new.path, (*APPENDED_FILES, *SETTINGS_FILES))}
             )
-            metrics = measure(new)
-            write_atomically(new.metrics, to_json(metrics))
+            metrics = compute_metrics(new)
+            write_atomically(new.metrics, encode_metrics(metrics))
             names = (*APPENDED_FILES, *SETTINGS_FILES, *RESULT_FILES)
             repeated = AttemptIndex(new.attempts, judges=False).n_repeated
             counts = {REDRAWS_KEY: count_run_redraws(new), REPEATED_KEY: repeated}
@@ -154,7 +154,7 @@ def _aggregate(new: RunFolder, settings: Settings) -> None:
     """Write the metrics that the task computes from all answers, unless they need refused code."""
     run = new.read_config()
     try:
-        if overrides(kind("tasks").load(run.task.name), Task.aggregate_answers):
+        if overrides_method(kind("tasks").load(run.task.name), Task.aggregate_answers):
             write_aggregates(new.attempts, build_task(run, settings))
     except ExecutionRefused as error:
         remedy = f"To add them: harness run FILE --name {new.name}"

@@ -15,7 +15,7 @@ from harness.errors import ConfigError, Unparseable
 from harness.plugins.short_answers.final_numbers import read_number
 from harness.plugins.short_answers.json_objects import final_object
 from harness.plugins.short_answers.numbers import only_number
-from harness.records import encodable
+from harness.records import replace_surrogates
 from harness.scoring.conclusions import first_turn, has_other_answer, without_struck_out
 from harness.scoring.extraction import ExtractionKind, parse_take
 from harness.scoring.later_answers import repeats, states_another
@@ -108,7 +108,7 @@ class JsonExtraction:
             raise Unparseable(f"{self._key!r:.80} is null in the JSON object.")
         try:  # JSON can escape half of a surrogate pair
             json_text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            json_text = encodable(json_text)
+            json_text = replace_surrogates(json_text)
         except (ValueError, RecursionError):
             raise Unparseable("The JSON object's value is too large or too deep.") from None
         rest = text[chosen.end :]

@@ -27,7 +27,7 @@ from typing import NamedTuple
 from harness.errors import Unparseable
 from harness.scoring.conclusions import CROSSES, without_struck_out
 from harness.scoring.patterns import MatchPosition
-from harness.wording import truncated
+from harness.wording import truncate
 
 MOST_DIGITS = 200  # maximum number of characters in a number; longer numbers are unreadable
 MOST_GAP = 60  # characters between two numbers of one expression
@@ -73,7 +73,7 @@ def first_or_last(text: str, take: MatchPosition) -> Decimal:
     if not pair:
         raise Unparseable("The answer contains no number.")
     numeral = _numeral(pair[0] if take == "first" else pair[-1])
-    shown_number = f" ({truncated(numeral.text, 40)})" if numeral.text in text else ""
+    shown_number = f" ({truncate(numeral.text, 40)})" if numeral.text in text else ""
     if numeral.value is None:
         raise Unparseable(f"The {take} number of the answer{shown_number} has no certain value.")
     if len(pair) > 1 and _are_linked(plain_text, *pair):

@@ -8,7 +8,7 @@ plugin = Plugin(
         "show": Verb(
             summary="Show a run's metrics, its failures, or one instance in full.",
             heading="Look at runs",
-            place=".verb:show",
+            target=".verb:show",
             completes="harness.cli.verbs:run_names",
         )
     },

@@ -19,13 +19,13 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from harness.analysis.failures import FailedLine, read_failed_lines, without_values
-from harness.records import Attempt, Outcome, with_example
-from harness.report.runs import common_start
+from harness.analysis.failures import FailedLine, mask_numbers, read_failed_lines
+from harness.records import Attempt, Outcome, add_example_error
+from harness.report.runs import common_prefix
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, table
-from harness.report.text import inert, inert_text
+from harness.report.text import escape_name, escape_text
 from harness.store.index import AttemptIndex
-from harness.wording import one_line, truncated
+from harness.wording import to_one_line, truncate
 
 if TYPE_CHECKING:
     from harness.store.judgements import Judgement  # not imported for runs without judges
@@ -56,10 +56,10 @@ def _attempt(attempt: Attempt) -> Iterator[RenderableType]:
     groups = "  ".join(f"{label}={group}" for label, group in attempt.groups.items())
     yield Text.assemble(
         "\n",
-        (inert(attempt.instance).plain, "bold"),
+        (escape_name(attempt.instance).plain, "bold"),
         f"  sample {attempt.sample}  {_place(attempt)}  ",
         (f"{attempt.outcome}, {word}", style),
-        (f"  {inert(groups).plain}", "dim"),
+        (f"  {escape_name(groups).plain}", "dim"),
     )
     for message in attempt.request.get("messages", ()):
         yield from _block(message["role"], message["content"])
@@ -70,10 +70,10 @@ def _attempt(attempt: Attempt) -> Iterator[RenderableType]:
     for name, score in attempt.scores.items():
         line = f"{score.value}"
         if score.reason:
-            line += f": {truncated(score.reason, _LONGEST_REASON)}"
-        yield Text.assemble((f"{inert(name).plain}: ", "dim"), inert_text(line))
+            line += f": {truncate(score.reason, _LONGEST_REASON)}"
+        yield Text.assemble((f"{escape_name(name).plain}: ", "dim"), escape_text(line))
     if attempt.error:
-        yield Text.assemble(("error: ", "red"), inert_text(attempt.error))
+        yield Text.assemble(("error: ", "red"), escape_text(attempt.error))
     for judgement in getattr(attempt, "judgements", ()):
         yield from _judgement(judgement)
     if attempt.feedback is not None:
@@ -98,15 +98,15 @@ def _place(attempt: Attempt) -> str:
 
 
 def _judgement(judgement: Judgement) -> Iterator[RenderableType]:
-    judge = inert(judgement.judge).plain
+    judge = escape_name(judgement.judge).plain
     if judgement.outcome != "ok":
         problem = f": {judgement.error}" if judgement.error else ""
         title = f"judge {judge}: {judgement.outcome}, no verdict"
-        yield Text.assemble((title, "yellow"), inert_text(problem))
+        yield Text.assemble((title, "yellow"), escape_text(problem))
     titles = []
     for score in judgement.scores.values():
         for criterion in score.details.get("constraints", ()):
-            title = f"judge {judge}, {inert(str(criterion['constraint'])).plain}"
+            title = f"judge {judge}, {escape_name(str(criterion['constraint'])).plain}"
             titles += [title] * len(criterion.get("votes", ()))
     if len(titles) != len(judgement.replies):  # not one reply per vote on a criterion
         titles = [f"judge {judge}"] * len(judgement.replies)
@@ -117,7 +117,7 @@ def _judgement(judgement: Judgement) -> Iterator[RenderableType]:
 def _block(title: str, text: str) -> Iterator[RenderableType]:
     yield Text(f"{title}:", style="dim")
     for piece in _pieces(text):
-        yield Padding(inert_text(piece), (0, 0, 0, 2))
+        yield Padding(escape_text(piece), (0, 0, 0, 2))
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -139,7 +139,7 @@ def _facts(attempt: Attempt) -> str:
     if attempt.call_id is not None:
         facts.append(f"call {attempt.call_id}")
     if attempt.finish_reason is not None:
-        facts.append(f"finish {one_line(attempt.finish_reason, 80)}")
+        facts.append(f"finish {to_one_line(attempt.finish_reason, 80)}")
     if attempt.usage is not None:
         facts.append(f"tokens {attempt.usage.input_tokens}+{attempt.usage.output_tokens}")
     if attempt.latency_s is not None:
@@ -171,7 +171,7 @@ def failed_document(
     for attempt in failed:
         n_errors += attempt.outcome == "error"
         place = (attempt.instance, attempt.sample, attempt.round, attempt.outcome)
-        rows.append([*place, one_line(attempt.reason), one_line(attempt.answer or "")])
+        rows.append([*place, to_one_line(attempt.reason), to_one_line(attempt.answer or "")])
         fields = _fields(own, attempt.instance)
         records.append({"run": run, **fields, **msgspec.structs.asdict(attempt)})
     why = Column("why", text=True)
@@ -219,7 +219,7 @@ def answers_document(
         rows.append(Row([_prompted(instance, by_run), *cells]))
     heads: list[Column | str] = ["instance"]
     footer = ["passed"]
-    start = common_start(runs)
+    start = common_prefix(runs)
     for run, attempts in runs.items():
         heads.append(Column(run.removeprefix(start), text=True))
         footer.append(f"{_passes(attempts):,} of {len(attempts):,}")
@@ -294,12 +294,12 @@ def _answer(samples: Sequence[AnswerLine] | None) -> Cell:
         return Cell(None, "")
     answer = next((answer for answer in samples if answer.passed is False), samples[0])
     sign, style = SIGNS[answer.passed]
-    text = one_line(answer.text or answer.outcome, _LONGEST_ANSWER)
+    text = to_one_line(answer.text or answer.outcome, _LONGEST_ANSWER)
     cell_text = f"{sign} {text}"
     if len(samples) > 1:
         cell_text = f"{_passes(samples):,} of {len(samples):,} {cell_text}"
     if answer.reason and not answer.passed:
-        cell_text += f" ({one_line(answer.reason)})"
+        cell_text += f" ({to_one_line(answer.reason)})"
     return Cell(text, cell_text, style)
 
 
@@ -355,10 +355,10 @@ def by_reason(attempts: Iterable[FailedAttempt]) -> list[tuple[int, Outcome, str
     counts = Counter[tuple[Outcome, str]]()
     texts: dict[tuple[Outcome, str], str] = {}
     for attempt in attempts:
-        text = without_values(attempt.reason)
+        text = mask_numbers(attempt.reason)
         kind = attempt.outcome, attempt.exception or text
         if attempt.exception:
-            text = with_example(attempt.exception, one_line(attempt.reason))
+            text = add_example_error(attempt.exception, to_one_line(attempt.reason))
         texts.setdefault(kind, text)
         counts[kind] += 1
     return [(n, kind[0], texts[kind]) for kind, n in counts.most_common()]

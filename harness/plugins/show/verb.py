@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from harness.analysis.failures import read_deciding
-from harness.analysis.summary import measure
+from harness.analysis.failures import read_without_advisory_scores
+from harness.analysis.summary import compute_metrics
 from harness.cli.options import Runs
 from harness.cli.verbs import import_place
 from harness.config.settings import Settings
@@ -23,7 +23,7 @@ from harness.plugins.show.transcript import (
     read_failed,
     transcript,
 )
-from harness.report.run_tables import headed, run_document
+from harness.report.run_tables import add_title, run_document
 from harness.report.runs import runs_table, suite_document
 from harness.report.table import Note, TableDocument
 from harness.store.index import AttemptIndex, read_attempts, read_instance
@@ -75,7 +75,7 @@ def show(
         raise ConfigError(problem, f"For all: harness export {runs[0]} --output FILE.csv")
     folders = find_named_runs(runs, Settings())
     if chosen:
-        view = import_place(declared_views()[chosen[0]].place)
+        view = import_place(declared_views()[chosen[0]].target)
         show_document(view(folders, by))
         return
     if len(folders) > 1 and instance is not None:
@@ -98,7 +98,7 @@ def show(
     elif len(folders) > 1:
         show_document(_several(folders), form)
     else:  # recomputed, because a killed run has not written any metrics
-        metrics = measure(folder)
+        metrics = compute_metrics(folder)
         show_document(replace(run_document(metrics), data=metrics), form)
 
 
@@ -117,7 +117,7 @@ def _show_failed(folders: Sequence[RunFolder], rows: Rows, form: str) -> None:
     documents = {folder.name: _failed(folder, rows) for folder in folders}
     if form == "table":
         for folder in folders:
-            show_document(headed(documents[folder.name], measure(folder)))
+            show_document(add_title(documents[folder.name], compute_metrics(folder)))
         return
     records: list[Mapping[str, object]] = []
     for document in documents.values():
@@ -132,7 +132,11 @@ def _last_answers(folder: RunFolder, rows: Rows) -> list[AnswerLine]:
     index = AttemptIndex(folder.attempts)
     warn_of_missing(folder, index.attempts)
     order = index.rows_by_name(rows)
-    return list(read_deciding(index, AnswerLine, order[index.attempts.is_last_round()[order]]))
+    return list(
+        read_without_advisory_scores(
+            index, AnswerLine, order[index.attempts.is_last_round()[order]]
+        )
+    )
 
 
 def _failed(folder: RunFolder, rows: Rows) -> TableDocument:
@@ -143,7 +147,7 @@ def _failed(folder: RunFolder, rows: Rows) -> TableDocument:
 
 
 def _several(folders: Sequence[RunFolder]) -> TableDocument:
-    metrics = {folder.name: measure(folder) for folder in folders}
+    metrics = {folder.name: compute_metrics(folder) for folder in folders}
     document = TableDocument(parts=[runs_table(metrics)])
     if len({read_run_metrics.task for read_run_metrics in metrics.values()}) > 1:
         document = suite_document(folders)

@@ -10,7 +10,7 @@ plugin = Plugin(
         "eval": Verb(
             summary="Evaluate models on benchmarks, and show one table of results.",
             heading="Run",
-            place=".verb:evaluate",
+            target=".verb:evaluate",
             executes=True,
         ),
     },

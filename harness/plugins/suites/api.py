@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args
 
 import yaml
 
-from harness.api import execute_runs, finished, strict_options
+from harness.api import execute_runs, run_blocking, strict_options
 from harness.config import shipped
 from harness.config.loading import expand_variants, set_key
 from harness.config.run_file import RunFile
@@ -27,14 +27,14 @@ from harness.datasets.row_formats import is_row_file
 from harness.declarations import named_tasks
 from harness.engine.resolving import parse_model_name
 from harness.engine.run_files import task_section
-from harness.errors import ConfigError, nearest, option
-from harness.execution import executing
-from harness.plugin_loader import FILE, kind
-from harness.ports import Task, overrides
+from harness.errors import ConfigError, option, suggest_name
+from harness.execution import set_code_permission
+from harness.plugin_loader import PYTHON_SUFFIX, kind
+from harness.ports import Task, overrides_method
 from harness.records import content_hash
 from harness.report.runs import suite_document
 from harness.report.table import TableDocument
-from harness.results import RunResult, TableResult, data_frame, exported_frame
+from harness.results import RunResult, TableResult, data_frame, export_frame
 from harness.store.files import make_folder, write_atomically
 from harness.store.run_folder import RunFolder
 from harness.store.runs import to_run_name
@@ -101,10 +101,10 @@ class EvaluationResult(TableResult):
             DataMissing: If ``rows`` are samples or attempts, and a run has none.
         """
         if rows in ("samples", "attempts"):
-            return exported_frame(self.runs.values(), rows == "attempts")
+            return export_frame(self.runs.values(), attempts=rows == "attempts")
         if rows not in _SUITE_ROWS:
             problem = f"A data frame cannot have the rows {rows!r}."
-            raise ConfigError(problem, nearest(str(rows), get_args(EvaluationRows)))
+            raise ConfigError(problem, suggest_name(str(rows), get_args(EvaluationRows)))
         kind, columns = _SUITE_ROWS[rows]
         cells = []
         for record in self.document.records or ():
@@ -164,7 +164,7 @@ def evaluate(
         RunResult('eval.collie.simulated-0.8', pass rate 0.846 ± 0.104, 95% 0.546-0.981, n=13, ...)
     """
     display = Display({}, visible=options.get("progress", True))
-    return finished(display, partial(_evaluate, display, tasks, model, options))
+    return run_blocking(display, partial(_evaluate, display, tasks, model, options))
 
 
 @strict_options(EvaluateOptions)
@@ -190,7 +190,7 @@ async def _evaluate(
         choices.append(task if isinstance(task, str) else task_section(task, functions))
     models = [model] if isinstance(model, str) else list(model)
     changes = dict(options.get("overrides", {}))
-    with executing():
+    with set_code_permission("allowed"):
         suite = evaluation(
             choices,
             models,
@@ -205,7 +205,7 @@ async def _evaluate(
     path = suite_path(Settings().runs_dir, name)
     command = eval_command(choices, models, name, options, changes)
     begin = partial(write_suite, path, suite.tree, command)
-    runs = await execute_runs(display, suite.runs, name, options, begin=begin)
+    runs = await execute_runs(display, suite.runs, name, options, on_start=begin)
     return EvaluationResult(runs)
 
 
@@ -356,7 +356,7 @@ def _model_keys(section: Mapping[str, Any]) -> dict[str, Any]:
     backends = kind("backends")
     name = section["backend"]
     keys = _dotted("model", section)
-    if name.endswith(FILE) or name in backends.registered():
+    if name.endswith(PYTHON_SUFFIX) or name in backends.registered():
         features = getattr(backends.load(name), "features", None)
         if isinstance(features, frozenset) and "max_tokens" not in features:
             keys[MAX_TOKENS_KEY] = None
@@ -415,7 +415,7 @@ def _check_model_options(runs: Iterable[RunFile], keys: Sequence[str]) -> None:
     """Raise ConfigError if one of several models lacks an option that is set for all of them."""
     for run in runs if keys else ():
         try:
-            kind("backends").options(run.model.backend, run.model.options)
+            kind("backends").validate_options(run.model.backend, run.model.options)
         except ConfigError as error:
             raise ConfigError(
                 f"{', '.join(keys)} applies to all models. {error.message}",
@@ -433,7 +433,7 @@ def _check_task(name: str, suffix: str) -> None:
         forms += "(harness docs jsonl)."
         raise ConfigError(f"{name} is neither a task nor a file of rows.", forms)
     if name not in task_names:
-        remedy = nearest(name, task_names)
+        remedy = suggest_name(name, task_names)
         if name in shipped.names():
             remedy = f"It is a run file: harness run {name} --model MODEL."
         elif not get_close_matches(name, task_names, n=1):
@@ -446,7 +446,9 @@ def judge_of(task: str) -> str:
     plugin = kind("tasks").load(task)
     if task in kind("judges").names():
         return task
-    judged = overrides(plugin, Task.criteria) and not overrides(plugin, Task.judged_by)
+    judged = overrides_method(plugin, Task.criteria) and not overrides_method(
+        plugin, Task.judged_by
+    )
     return "yes_no" if judged else ""
 
 

@@ -24,7 +24,7 @@ from harness.plugins.team.budgets import TeamBudget
 from harness.plugins.team.database import Cipher, TeamDatabase, TeamFacts, team_facts
 from harness.plugins.team.rates import TeamRates
 from harness.plugins.team.replies import LEASE_S, TeamReplies, Unsent
-from harness.records import Reply, encodable
+from harness.records import Reply, replace_surrogates
 
 _MACHINES = UUID("6f0e1b5c-8f43-4f3c-9f0e-0f7a1f6b1d52")
 _BATCHES = UUID("0c7e3f2a-5b1d-4c66-a3a5-94d1f2b86e07")
@@ -150,7 +150,7 @@ class TeamReplyCache(ReplyCache):
     def payments_of(self, account: str) -> dict[bytes, float]:
         """Return an account's payments on all machines, as `ReplyCache.payments_of` does."""
         here = super().payments_of(account)
-        shared = self._team.booked(encodable(account))
+        shared = self._team.booked(replace_surrogates(account))
         # Payments from before the machine belonged to the team are only here.
         return {key: max(here.get(key, 0.0), shared.get(key, 0.0)) for key in here | shared}
 

@@ -31,7 +31,7 @@ from harness.plugins.testing.refusing import Refusing, refusing
 from harness.records import Decoding, Message, Origin, Reply, Request, Role, Usage
 
 FEATURES = {
-    *ports.PARAMETERS,
+    *ports.DECODING_PARAMETERS,
     *ports.CONSTRAINTS,
     *(ports.LOGPROBS, ports.PROMPT_LOGPROBS, ports.OWN_DRAWS, ports.SAMPLES_PER_CALL),
     *("max_tokens_required", "conversation", "by_instance", "free", "recorded", "simulated"),

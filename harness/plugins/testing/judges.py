@@ -11,7 +11,16 @@ from typing import Any
 from harness.errors import Unparseable
 from harness.plugin import Judge
 from harness.plugins.testing.plugin_check import HOSTILE_TEXTS, WRONG, PlugInCheck
-from harness.records import Instance, Origin, Question, Reply, Request, Score, encodable, verdict
+from harness.records import (
+    Instance,
+    Origin,
+    Question,
+    Reply,
+    Request,
+    Score,
+    replace_surrogates,
+    verdict,
+)
 
 LONG = "word " * 5000 + WRONG
 # Replies that many judges can read, used if `replies` is not given.
@@ -113,7 +122,7 @@ def _check_questions(
             check.add("questions", f"does not show the judged answer in question {number}.")
         for message in question.messages:
             prompts += f"{message.content}\n"
-    for hostile in map(encodable, HOSTILE_TEXTS):
+    for hostile in map(replace_surrogates, HOSTILE_TEXTS):
         check.call("questions", instance, hostile, where=f" for the text {hostile[:20]!r}")
     # The last call must not affect parse.
     for number, question in enumerate(check.call("questions", instance, LONG) or (), 1):

@@ -19,8 +19,8 @@ import msgspec
 
 from harness.engine.assessment import normalize_scores
 from harness.errors import ConfigError, Unparseable, UserError
-from harness.plugin_interface import problems
-from harness.ports import BASES, overrides
+from harness.plugin_interface import interface_problems
+from harness.ports import BASE_CLASSES, overrides_method
 from harness.records import Score
 
 # Texts that models write, or might write, and that must not crash a scorer.
@@ -47,8 +47,8 @@ class PlugInCheck:
 
     def __init__(self, kind: str, plugin: Any) -> None:
         self.plugin = plugin
-        base = BASES[kind]
-        self._unfit = problems(kind, plugin)
+        base = BASE_CLASSES[kind]
+        self._unfit = interface_problems(kind, plugin)
         self.found: dict[str, str] = {}
         self._slow: set[str] = set()
         self._types: dict[str, Any] = {}
@@ -71,7 +71,7 @@ class PlugInCheck:
                 if problem := misfit(value, hint):
                     self.add(name, f"is {value!r:.40}, {problem}")
         for name, method in inspect.getmembers(base, inspect.isfunction):
-            if name[0] != "_" and overrides(plugin, method):
+            if name[0] != "_" and overrides_method(plugin, method):
                 with self.calling(name):
                     self._types[name] = get_type_hints(method)["return"]
                     self._shape(name, method, getattr(plugin, name))

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from harness.errors import import_extra
 from harness.plugin import Observer
-from harness.records import WITHOUT_REPLY, Attempt, ObservedRun, Score
+from harness.records import OUTCOMES_WITHOUT_REPLY, Attempt, ObservedRun, Score
 
 NANOSECONDS = 1_000_000_000
 REQUEST = ("temperature", "top_p", "max_tokens")  # decoding parameters with an attribute
@@ -67,7 +67,7 @@ class OpenTelemetry(Observer):
         ended = int(max(attempt.started_at, attempt.ended_at) * NANOSECONDS)
         for name, score in attempt.scores.items():
             span.add_event("gen_ai.evaluation.result", self._evaluation(name, score), ended)
-        if attempt.outcome in WITHOUT_REPLY:
+        if attempt.outcome in OUTCOMES_WITHOUT_REPLY:
             span.set_status(self._api.StatusCode.ERROR, _error_type(attempt))
         span.end(ended)
 
@@ -152,7 +152,7 @@ def _attributes(attempt: Attempt) -> dict[str, Any]:
     }
     if attempt.finish_reason:
         attributes["gen_ai.response.finish_reasons"] = [attempt.finish_reason]
-    if attempt.outcome in WITHOUT_REPLY:
+    if attempt.outcome in OUTCOMES_WITHOUT_REPLY:
         attributes["error.type"] = _error_type(attempt)
     if attempt.usage is not None and not attempt.cached:
         usage = attempt.usage

@@ -17,7 +17,7 @@ plugin = Plugin(
         "view": Verb(
             summary="Follow runs in progress in the browser, and read finished ones.",
             heading="Look at runs",
-            place=".app:view",
+            target=".app:view",
             completes="harness.cli.verbs:run_names",
         )
     },

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec.json import decode
 from msgspec.structs import replace
 
-from harness.analysis.failures import FailedLine, read_deciding
+from harness.analysis.failures import FailedLine, read_without_advisory_scores
 from harness.config.settings import Settings
 from harness.errors import HarnessError
 from harness.plugins.comparisons.run_comparison import ComparisonOptions
@@ -46,7 +46,7 @@ from harness.plugins.view.cases import (
 from harness.plugins.view.runs import FILES, Followed, in_thread, stamp, timed, why_ended
 from harness.plugins.view.status import read_status
 from harness.records import OUTCOMES
-from harness.report.runs import common_start
+from harness.report.runs import common_prefix
 from harness.store.attempt_lines import ATTEMPT
 from harness.store.columns import NOT_JUDGED, Values, name_digest
 from harness.store.index import AttemptIndex
@@ -94,7 +94,7 @@ class Chosen:
         self.followed = followed
         self._settings = settings
         names = [run.folder.name for run in followed]
-        self._prefix = common_start(names)
+        self._prefix = common_prefix(names)
         self._names = [name.removeprefix(self._prefix) for name in names]
         self._title = run_title(names)
         self._table: CaseTable | None = None
@@ -366,7 +366,7 @@ def _page(
     for run, index in enumerate(table.indexes):
         rows = selected.cells[run, places]
         has = np.flatnonzero(rows != MISSING)
-        lines = read_deciding(index, _Line, rows[has].astype(np.intp))
+        lines = read_without_advisory_scores(index, _Line, rows[has].astype(np.intp))
         for place, row, line in zip(has.tolist(), rows[has].tolist(), lines, strict=True):
             if place not in cases:
                 digest = name_digest(line.instance)

@@ -51,7 +51,7 @@ from harness.plugins.vllm.model import (
 )
 from harness.plugins.vllm.processes import Guard, tail
 from harness.records import DecodingConstraint, Message, Reply, Request, Usage
-from harness.wording import one_line
+from harness.wording import to_one_line
 
 STEP_S = 0.05  # between checks for new child processes; a kill -9 may leave the newest ones running
 PROMPTS_KEPT = 4096  # tokenised prompts to cache: an instance's samples follow each other
@@ -138,7 +138,7 @@ class InProcessEngine:
         try:
             await self._llm.add_lora(self._lora)
         except Exception as error:  # whatever the engine's processes report
-            message = one_line(str(error))
+            message = to_one_line(str(error))
             problem = f"vLLM cannot load the adapter {self._model.adapter}: {message}"
             remedy = (
                 "Check model.lora; an adapter of a higher rank needs model.engine.max_lora_rank."
@@ -543,7 +543,7 @@ class VLLMEngineBackend(VLLMBackend):
         except HarnessError as error:
             raise FatalCallError(error.message, error.remedy) from None
         except Exception as error:  # whatever vLLM raises for a model that cannot be loaded
-            message = one_line(f"{type(error).__name__}: {error}")
+            message = to_one_line(f"{type(error).__name__}: {error}")
             raise self._failed(f"did not start ({message})", tail(self._log)) from None
         self._thread = thread
 

@@ -29,10 +29,10 @@ from harness.plugin import Backend
 from harness.plugins.vllm.processes import errors_in
 from harness.ports import (
     CONSTRAINTS,
+    DECODING_PARAMETERS,
     LOGLIKELIHOODS,
     LOGPROBS,
     OWN_DRAWS,
-    PARAMETERS,
     PROMPT_LOGPROBS,
 )
 from harness.records import Decoding
@@ -203,7 +203,7 @@ Protocol = Literal["chat", "completions"]  # turns for the model's chat template
 
 def features(protocol: Protocol) -> frozenset[str]:
     """Return the features of a backend that runs a model with a protocol."""
-    parameters = PARAMETERS | CONSTRAINTS | {LOGPROBS, PROMPT_LOGPROBS, OWN_DRAWS, "free"}
+    parameters = DECODING_PARAMETERS | CONSTRAINTS | {LOGPROBS, PROMPT_LOGPROBS, OWN_DRAWS, "free"}
     return parameters | {"conversation" if protocol == "chat" else LOGLIKELIHOODS}
 
 

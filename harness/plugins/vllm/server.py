@@ -50,7 +50,7 @@ from harness.plugins.vllm.model import (
 )
 from harness.plugins.vllm.processes import ServerProcess, free_port, open_files
 from harness.records import Reply, Request
-from harness.wording import one_line
+from harness.wording import to_one_line
 
 if TYPE_CHECKING:
     from httpx2 import Response
@@ -385,7 +385,7 @@ def _gpus() -> Iterator[CheckupFinding]:
             query, capture_output=True, text=True, check=True, timeout=DRIVER_SECONDS
         )
     except (OSError, subprocess.SubprocessError) as error:
-        message = one_line(getattr(error, "stderr", "") or str(error), 200)
+        message = to_one_line(getattr(error, "stderr", "") or str(error), 200)
         yield CheckupFinding(
             "lack", "GPUs", f"nvidia-smi fails: {message}", "Check NVIDIA's driver."
         )

@@ -26,7 +26,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Literal, Protocol
 
-from harness.errors import ConfigError, DataInvalid, Unparseable, nearest
+from harness.errors import ConfigError, DataInvalid, Unparseable, suggest_name
 from harness.plugin_loader import Kind
 from harness.records import Score
 from harness.scoring.validators import schemas
@@ -175,7 +175,7 @@ class BlockExtraction:
             raise ConfigError(problem, f"Write {self._kind}:answer.")
         if not self._tags and (self._kind not in _BLOCK_READERS or colon):
             names = [*_BLOCK_READERS, *(f"{kind}:NAME" for kind in _ENCLOSING_TAGS)]
-            raise ConfigError(f"There is no extraction {name!r}.", nearest(name, names))
+            raise ConfigError(f"There is no extraction {name!r}.", suggest_name(name, names))
 
     def read(self, text: str) -> str:
         """Return the text of the block.

@@ -24,7 +24,7 @@ from urllib.parse import unquote
 
 from harness.errors import Unparseable
 from harness.plugin_loader import Kind
-from harness.records import encodable
+from harness.records import replace_surrogates
 
 ProblemKind = Literal["no answer block", "unparseable", "limit"]
 Number = int | float | Decimal
@@ -201,7 +201,7 @@ def _too_long_error(text: str) -> UnparseableDocument:
 def pointer(path: Iterable[str | int]) -> str:
     """Return the JSON pointer for a path of keys and indices."""
     parts = (str(part).replace("~", "~0").replace("/", "~1") for part in path)
-    return encodable("".join(f"/{part}" for part in parts))
+    return replace_surrogates("".join(f"/{part}" for part in parts))
 
 
 def unescape_token(token: str) -> str:

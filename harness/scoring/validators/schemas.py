@@ -14,10 +14,10 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from harness.errors import DataInvalid, HarnessError
-from harness.records import Score, encodable
+from harness.records import Score, replace_surrogates
 from harness.scoring.validators import limits
 from harness.scoring.validators.limits import UnparseableDocument, value_at
-from harness.wording import truncated
+from harness.wording import truncate
 
 Draft = Literal["4", "6", "7", "2019-09", "2020-12"]
 DRAFTS: tuple[Draft, ...] = ("4", "6", "7", "2019-09", "2020-12")
@@ -314,12 +314,12 @@ def score_violations(violations: Sequence[Violation]) -> Score:
     if len(violations) > MAX_VIOLATIONS_IN_REASON:
         messages.append(f"and {len(violations) - MAX_VIOLATIONS_IN_REASON:,} more")
     errors = [
-        {name: truncated(text, 200) for name, text in asdict(violation).items()}
+        {name: truncate(text, 200) for name, text in asdict(violation).items()}
         for violation in violations[:MAX_VIOLATIONS_IN_DETAILS]
     ]
     keywords = dict(Counter(violation.keyword[:60] for violation in violations))
     details = {"errors": errors, "keywords": keywords, "n_errors": len(violations)}
-    return Score(False, False, truncated("; ".join(messages), MAX_REASON_CHARS), details)
+    return Score(False, False, truncate("; ".join(messages), MAX_REASON_CHARS), details)
 
 
 def value_text(value: Any) -> str:
@@ -329,7 +329,7 @@ def value_text(value: Any) -> str:
         text += piece
         if len(text) > MAX_VALUE_CHARS:
             break
-    return truncated(encodable(text), MAX_VALUE_CHARS)
+    return truncate(replace_surrogates(text), MAX_VALUE_CHARS)
 
 
 def _json_pieces(value: Any) -> Iterator[str]:

@@ -18,7 +18,7 @@ import pytest
 
 from harness.plugins.mock.faults import draw
 from harness.plugins.mock.server import MockServer
-from harness.report.text import usd
+from harness.report.text import format_usd
 from tests.cli.command import Begun, begun, harness, mistake
 from tests.cli.test_faulty_prompts import N, Run, answer
 from tests.cli.test_run import GPT4, attempts, metrics, runs, wait_until
@@ -298,7 +298,7 @@ def test_replies_of_a_deleted_runs_batch_are_cached_and_their_cost_counts(runs: 
         found = metrics(runs, "gpt4")
         assert found["n_calls"] == found["n_cached_calls"] == server.stats().answered
         assert found["paid_usd"] == 0 < found["cost_usd"]
-        spent = f"budget {usd(found['cost_usd'])[:5]}"
+        spent = f"budget {format_usd(found['cost_usd'])[:5]}"
         assert spent in ended.stderr, "the cap counts what the deleted run's batch has cost"
 
 

@@ -227,8 +227,10 @@ def test_it_can_be_simulated() -> None:
 
 
 def test_the_options_can_be_written_down() -> None:
-    written = kind("judges").options("choice", {"criteria": RUBRIC}).model_dump(mode="json")
-    assert kind("judges").options("choice", written).model_dump(mode="json") == written
+    written = (
+        kind("judges").validate_options("choice", {"criteria": RUBRIC}).model_dump(mode="json")
+    )
+    assert kind("judges").validate_options("choice", written).model_dump(mode="json") == written
 
 
 @pytest.mark.parametrize(

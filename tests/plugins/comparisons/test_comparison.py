@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from scipy.stats import t
 
-from harness.analysis.breakdown import value_of
+from harness.analysis.breakdown import mean_score
 from harness.analysis.metrics import PASS_RATE
 from harness.plugins.comparisons.comparison import Comparison, Pairs, adjusted, compare, pair
 from harness.plugins.comparisons.p_values import (
@@ -121,7 +121,7 @@ def test_a_weighted_difference_is_clustered_weighted_least_squares(
     difference = (shares[1] - shares[0]).mean(axis=0)
     expected = statsmodels.least_squares(difference, clusters, counts)
     assert found.difference == pytest.approx(np.average(difference, weights=counts))
-    means = [value_of(table, "share", "count").mean for table in (first, second)]
+    means = [mean_score(table, "share", "count").mean for table in (first, second)]
     assert (found.first, found.second) == pytest.approx(tuple(means))
     assert found.stderr == pytest.approx(float(expected.bse[0]))
     assert found.ci95 == pytest.approx(tuple(expected.conf_int()[0]))

@@ -9,7 +9,7 @@ from msgspec.structs import replace as replaced
 
 from harness.analysis.metrics import JudgeFacts, Metrics
 from harness.plugins.comparisons.costs import cost_table, latencies, read_latencies
-from harness.records import CONSTRAINT_REFUSED, CallFigures, Usage
+from harness.records import CONSTRAINT_REFUSED, CallTotals, Usage
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from tests.plugins.comparisons.written import write_run
@@ -21,13 +21,13 @@ from tests.store.test_index import attempt as stored_attempt
 def test_the_costs_of_other_models_stand_beside_those_of_the_model(tmp_path: Path) -> None:
     usage = Usage(20, 2)
     totals = {"n_calls": 9, "usage": Usage(90, 9), "cost_usd": 9.0}
-    own = CallFigures(n_calls=2, usage=usage, cost_usd=0.5)
+    own = CallTotals(n_calls=2, usage=usage, cost_usd=0.5)
     judge = JudgeFacts(model="j", n_calls=4, cost_usd=0.75)
     alone = write_run(tmp_path, "alone", [attempt("a")])[0].metrics
     alone = replaced(alone, n_calls=2, usage=usage, cost_usd=0.5)
     judged = replaced(alone, **totals, model_calls=own, judges={"j": judge, "k": judge})
     unknown = replaced(judged, judges={"j": replaced(judge, cost_usd=None)})
-    played = replaced(judged, judges={}, user_calls=CallFigures(n_calls=7, cost_usd=8.5))
+    played = replaced(judged, judges={}, user_calls=CallTotals(n_calls=7, cost_usd=8.5))
 
     def shown(*runs: Metrics) -> list[list[str]]:
         headings, *cells = texts(cost_table([(one, None) for one in runs]))

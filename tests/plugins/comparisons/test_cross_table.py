@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness.analysis.breakdown import values_by
+from harness.analysis.breakdown import mean_by_group
 from harness.analysis.metrics import PASS_RATE
 from harness.errors import ConfigError, RunConflict
 from harness.plugins.comparisons.comparable import Run
@@ -124,8 +124,8 @@ def test_a_paper_s_table_of_two_tasks(make, runs) -> None:
     assert heads == [(name, group) for name in figures for group in (*FORMATS, None)]
     labels = ("representation", "output")
     for table, name, expected in (
-        (generation[1], "Gen Acc", values_by(generation[1], PASS_RATE, *labels)),
-        (generation[1], "IS%", values_by(generation[1], "invalid", *labels)),
+        (generation[1], "Gen Acc", mean_by_group(generation[1], PASS_RATE, *labels)),
+        (generation[1], "IS%", mean_by_group(generation[1], "invalid", *labels)),
         (validation[1], "Macro-F1", macro_f1(validation[1], "correct", "label", *labels)),
     ):
         assert len(table)

@@ -18,8 +18,8 @@ from harness.plugins.comparisons.cross_table import (
     TableRow,
 )
 from harness.plugins.comparisons.cross_table_document import _cell, cross_table_document
-from harness.report.table import FORMATS, escaped_latex
-from harness.report.terminal import aligned
+from harness.report.table import FORMATS, escape_latex
+from harness.report.terminal import align_errors
 from tests.report.test_run_tables import HOSTILE, WIDTHS, rendered
 
 FIGURES = ("Gen Acc", "IS%", "RTV%", "Val Acc", "Macro-F1")
@@ -203,13 +203,13 @@ def test_a_value_of_part_of_the_samples_says_so() -> None:
 
 
 def test_figures_stand_under_figures() -> None:
-    assert aligned(["100.0", "5.0 ± 12.3", "65.0 ± 6.1", "—"]) == [
+    assert align_errors(["100.0", "5.0 ± 12.3", "65.0 ± 6.1", "—"]) == [
         "100.0       ",
         "  5.0 ± 12.3",
         " 65.0 ±  6.1",
         "    —       ",
     ]
-    assert aligned(["100.0", "5.0"]) == ["100.0", "5.0"]
+    assert align_errors(["100.0", "5.0"]) == ["100.0", "5.0"]
     found = table(names=("Gen Acc",))
     first, *rest = found.rows
     sure = replace(first, cells=[cell(1.0, stderr=0.0)] * 4)
@@ -308,5 +308,5 @@ def test_latex_has_each_figure_over_its_columns() -> None:
 
 
 def test_latex_is_escaped() -> None:
-    assert escaped_latex("\\x{}~^") == r"\textbackslash{}x\{\}\textasciitilde{}\textasciicircum{}"
-    assert escaped_latex("\n%") == r"\textbackslash{}n\%"
+    assert escape_latex("\\x{}~^") == r"\textbackslash{}x\{\}\textasciitilde{}\textasciicircum{}"
+    assert escape_latex("\n%") == r"\textbackslash{}n\%"

@@ -18,7 +18,7 @@ from harness.plugins.comparisons.ablation import (
 )
 from harness.plugins.comparisons.documents import ablation_document
 from harness.report.table import FORMATS
-from harness.report.text import folded, p_value
+from harness.report.text import format_p_value, wrap_name
 from tests.report.test_run_tables import HOSTILE, WIDTHS, rendered, row
 
 LONG = "definition_prompt_avoid_emphasis_negative_positive_max"
@@ -181,11 +181,11 @@ def test_markdown_is_a_table() -> None:
 
 @pytest.mark.parametrize(("p", "told"), [(0.0, "<0.001"), (0.0361, "0.036"), (None, "n/a")])
 def test_a_p_value_is_never_nothing(p: float | None, told: str) -> None:
-    assert p_value(p) == told
+    assert format_p_value(p) == told
 
 
 @pytest.mark.parametrize("width", [1, 5, 12, 100])
 def test_folding_loses_nothing(width: int) -> None:
-    lines = folded(LONG, width).plain.split("\n")
+    lines = wrap_name(LONG, width).plain.split("\n")
     assert "".join(lines) == LONG
     assert len(lines) == 1 or all(line.endswith("_") for line in lines[:-1])

@@ -25,7 +25,7 @@ from harness.report.table import (
     as_latex,
     table,
 )
-from harness.report.terminal import terminal
+from harness.report.terminal import render_for_terminal
 from tests.analysis.conftest import Make, TableOf
 from tests.plugins.comparisons.variants import variant
 
@@ -76,7 +76,7 @@ def test_no_figure_is_cut_in_a_terminal_of_any_width(
     width: int, matrix: PairMatrix, rankings: InducedRankings
 ) -> None:
     console = Console(width=width, file=io.StringIO(), color_system=None)
-    console.print(terminal(matrix_document(matrix, rankings)))
+    console.print(render_for_terminal(matrix_document(matrix, rankings)))
     file = console.file
     assert isinstance(file, io.StringIO)
     said = file.getvalue()

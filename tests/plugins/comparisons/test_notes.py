@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.report.text import interval, number
+from harness.report.text import format_interval, format_number
 from tests.cli.command import harness, on, words
 
 STUDY = """\
@@ -69,7 +69,7 @@ def test_what_to_type_next_is_not_part_of_a_table(runs: Path) -> None:
 
 
 def test_a_bound_at_0_is_not_shown_as_above_it() -> None:
-    assert interval((-0.1307, 0.0), 4, sign=True) == "-0.1307 to 0.0000"
-    assert interval((-0.1307, 1e-6), 4, sign=True) == "-0.1307 to +0.000001"
-    assert number(0.0, 4, sign=True) == "0.0000"
-    assert number(0.2, 2, sign=True) == "+0.20"
+    assert format_interval((-0.1307, 0.0), 4, sign=True) == "-0.1307 to 0.0000"
+    assert format_interval((-0.1307, 1e-6), 4, sign=True) == "-0.1307 to +0.000001"
+    assert format_number(0.0, 4, sign=True) == "0.0000"
+    assert format_number(0.2, 2, sign=True) == "+0.20"

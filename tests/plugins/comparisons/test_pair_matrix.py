@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy
 
-from harness.analysis.breakdown import value_of
+from harness.analysis.breakdown import mean_score
 from harness.errors import ConfigError, RunConflict
 from harness.plugins.comparisons.comparable import Run
 from harness.plugins.comparisons.p_values import holm
@@ -130,15 +130,15 @@ def test_a_missing_value_is_counted_and_no_failure(make: Make, table_of: TableOf
     rows = [make(f"i{n}", True, scores={STRICT: Score(v)}) for n, v in enumerate(strict)]
     refused = make("i4", False, outcome="refused")
     table = table_of([*rows, refused])
-    value = value_of(table, STRICT)
+    value = mean_score(table, STRICT)
     assert (value.mean, value.n, value.missing) == (pytest.approx(2 / 3), 3, 2)
     other = table_of([make(f"i{n}", True, scores={STRICT: Score(True)}) for n in range(4)])
     made: list[Run] = [(variant("a", {}), table), (variant("b", {}), other)]
     found = pair_matrix(made, STRICT).pairs[0].comparison
     assert (found.n, found.not_judged, found.only_first) == (3, 1, 1)
     # Over the pass rate, who refuses has failed.
-    assert value_of(table, "pass_rate").mean == pytest.approx(4 / 5)
-    assert value_of(table, "none").n == 0
+    assert mean_score(table, "pass_rate").mean == pytest.approx(4 / 5)
+    assert mean_score(table, "none").n == 0
 
 
 def test_rounds(make: Make, table_of: TableOf) -> None:

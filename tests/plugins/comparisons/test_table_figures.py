@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy
 
-from harness.analysis.breakdown import values_by
+from harness.analysis.breakdown import mean_by_group
 from harness.analysis.metrics import PASS_RATE
 from harness.plugins.comparisons.table_figures import (
     MILLISECONDS,
@@ -67,7 +67,7 @@ def test_the_error_of_an_average_is_that_of_its_groups(make, table_of) -> None:
 def test_an_average_over_one_group_is_the_mean_with_its_error(make, table_of) -> None:
     attempts = [one for c in "cdefg" for one in levels(make, c, (c < "e", c < "f", False))]
     table = table_of(attempts)
-    (plain,) = values_by(table, PASS_RATE).values()
+    (plain,) = mean_by_group(table, PASS_RATE).values()
     (found,) = averaged(table, PASS_RATE, "category").values()
     assert found.mean == pytest.approx(plain.mean)
     assert found.stderr == pytest.approx(plain.stderr)

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from msgspec import structs
 
-from harness.analysis.identical_samples import IDENTICAL_SAMPLES
+from harness.analysis.identical_samples import IDENTICAL_SAMPLES_PREFIX
 from harness.plugins.comparisons.run_differences import UNEQUAL_TRIES, differing, unequal_tries
 from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness, words
@@ -102,7 +102,7 @@ def test_repeated_samples_are_reported_with_pass_at_k(
     ended = harness(*arguments, env=env, cwd=folder)
     assert ended.returncode == 0, ended.stderr
     text = words(ended.stdout)
-    assert IDENTICAL_SAMPLES in text
+    assert IDENTICAL_SAMPLES_PREFIX in text
     assert "the same text at temperature 0, in 4 of 4 instances" in text
     several = {"compare", "matrix", "ablation"} & {*arguments} or arguments == ("table", "study")
     assert (UNEQUAL_TRIES in text) == bool(several)
@@ -113,5 +113,5 @@ def test_a_report_warns_of_tries_at_its_top(study: tuple[Path, dict[str, str], s
     ended = harness("report", "study", "-o", "report.html", env=env, cwd=folder)
     assert ended.returncode == 0, ended.stderr
     warnings = data(folder / "report.html", "overview")["warnings"]
-    assert sum(IDENTICAL_SAMPLES in warning for warning in warnings) == 1
+    assert sum(IDENTICAL_SAMPLES_PREFIX in warning for warning in warnings) == 1
     assert sum(UNEQUAL_TRIES in warning for warning in warnings) == 1

@@ -272,7 +272,7 @@ def test_each_answer_stands_behind_its_own_context() -> None:
         ("user", "a"), ("assistant", "b"), ("assistant", "c"), ("user", "d"), ("assistant", "e")
     )
     assert two.continuations == [("a", "b"), ("a", "c"), ("d", "e")]
-    assert [message.content for message in two.sent] == ["ab", "ac", "de"]
+    assert [message.content for message in two.sent_messages] == ["ab", "ac", "de"]
     assert token_bounds(two) == (token_bounds(asked(("user", "a"), ("assistant", "b")))[0] * 3, 3)
 
 

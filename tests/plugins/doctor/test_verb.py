@@ -176,7 +176,7 @@ def test_a_wrong_key_is_named_and_not_shown() -> None:
         (none,) = found(listed(server))
         assert CANARY not in repr(listed(server, CANARY))
     assert right.state == "ok"
-    assert (wrong.said, wrong.remedy) == ("rejects the key (401)", "Check the key in MY_KEY.")
+    assert (wrong.detail, wrong.remedy) == ("rejects the key (401)", "Check the key in MY_KEY.")
     assert none.state == "lack"
 
 
@@ -188,11 +188,11 @@ def test_what_does_not_answer() -> None:
         several = [Endpoint(f"{n}", f"http://127.0.0.1:{port}/models") for n in range(20)]
         findings = found(*several, seconds=0.5)
         assert time.monotonic() - start < 0.9, "all at once"
-    assert {finding.said.partition(":")[0] for finding in findings} == {"no answer in 0.5 s"}
+    assert {finding.detail.partition(":")[0] for finding in findings} == {"no answer in 0.5 s"}
     (refused,) = found(Endpoint("it", f"http://127.0.0.1:{port}/models"))
     assert "Start one" in refused.remedy
     (hosted,) = found(Endpoint("it", f"http://127.0.0.1:{port}/models", "MY_KEY"))
-    assert "cannot be reached" in hosted.said
+    assert "cannot be reached" in hosted.detail
 
 
 class _Elsewhere(http.server.BaseHTTPRequestHandler):
@@ -223,7 +223,7 @@ def elsewhere(mock_server: MockServer) -> Iterator[str]:
 def test_a_key_goes_nowhere_else(elsewhere: str, mock_server: MockServer) -> None:
     (finding,) = found(Endpoint("it", elsewhere, "MY_KEY", {"authorization": CANARY}))
     assert finding.state == "lack"
-    assert "unexpected status 302" in finding.said
+    assert "unexpected status 302" in finding.detail
     assert mock_server.stats().requests == 0
 
 
@@ -272,17 +272,17 @@ def test_a_dotenv_file_in_another_encoding_is_a_mistake(tmp_path: Path) -> None:
         ({}, "requires=('reprt',)", "requires the plug-in 'reprt', which is not installed"),
         (
             {},
-            "verbs={'show': Verb(summary='', heading='Run', place='third:verb')}",
+            "verbs={'show': Verb(summary='', heading='Run', target='third:verb')}",
             "verb 'show': another verb of this name",
         ),
         (
             {},
-            "verbs={'words': Verb(summary='', heading='Run', place='third:absent')}",
+            "verbs={'words': Verb(summary='', heading='Run', target='third:absent')}",
             "verb 'words' cannot be imported",
         ),
         (
             {},
-            "verbs={'words': Verb(summary='', heading='Run', place='third:unannotated')}",
+            "verbs={'words': Verb(summary='', heading='Run', target='third:unannotated')}",
             "its parameter 'run' has no annotation",
         ),
     ],

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from harness.analysis.summary import measure
+from harness.analysis.summary import compute_metrics
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.plugins.exchange import inspect_import
 from harness.plugins.exchange.exported_run import exported_run
@@ -58,7 +58,7 @@ def test_a_run_that_is_exported_and_imported_is_equal(suffix: str, found: list[A
             assert manifests[0][key] == manifests[1][key]
         calls = read_columns(before.attempts)[1]  # another tool has made those of the import
         assert read_columns(after.attempts)[1] == replace(calls, n_cached_calls=0)
-        assert measure(after).overall == measure(before).overall
+        assert compute_metrics(after).overall == compute_metrics(before).overall
 
 
 @pytest.mark.parametrize("suffix", [".eval", ".json"])
@@ -159,7 +159,7 @@ def test_a_log_that_inspect_wrote(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"sums.{suffix}"
     path.write_bytes((RECORDED / f"inspect_sums.{suffix}").read_bytes())
     folder, found = imported(path)
-    metrics = measure(folder)
+    metrics = compute_metrics(folder)
     assert metrics.overall.pass_rate == pytest.approx(2 / 3)  # Inspect: accuracy 0.666…
     assert metrics.overall.stderr == pytest.approx(1 / 3)
     assert metrics.scores["length"].mean == pytest.approx(1 / 3)
@@ -204,7 +204,7 @@ def test_a_partly_correct_answer_has_not_passed_and_counts_half(tmp_path: Path) 
     assert [one.passed for one in scored(tmp_path, "C", "P", "I")] == [True, False, False]
     folder = RunFolder(tmp_path / "runs", "x")
     assert folder.read_manifest()["measure"] == "s"
-    assert measure(folder).scores["s"].mean == 0.5
+    assert compute_metrics(folder).scores["s"].mean == 0.5
 
 
 def test_zeros_and_ones_that_are_not_an_accuracy(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_errors_and_missing_samples_are_not_judged(tmp_path: Path) -> None:
         ("b", "error", None),
         ("c", "error", None),
     ]
-    overall = measure(folder).overall
+    overall = compute_metrics(folder).overall
     assert (overall.pass_rate, overall.n, overall.not_judged) == (1.0, 1, 2)
     assert len(read_inspect(path).notes) == 2
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.analysis.summary import measure
+from harness.analysis.summary import compute_metrics
 from harness.errors import DataInvalid
 from harness.plugins.exchange import lm_eval
 from harness.plugins.exchange.imported_run import write_run
@@ -56,7 +56,7 @@ def test_samples_written_by_lm_eval(
     path = tmp_path / recorded.name
     path.write_bytes(recorded.read_bytes())
     folder, found = imported(path)
-    metrics = measure(folder)
+    metrics = compute_metrics(folder)
     assert metrics.task == task
     assert metrics.overall.pass_rate == next(iter(measured.values()))
     for name, value in measured.items():
@@ -170,7 +170,7 @@ def test_an_infinite_metric_is_not_measured(tmp_path: Path) -> None:
     for one in lines:
         one["metrics"] = ["exact_match", "perplexity"]
     folder, _ = imported(file(tmp_path / "s.jsonl", *lines))
-    found = measure(folder).scores["perplexity"]
+    found = compute_metrics(folder).scores["perplexity"]
     assert (found.mean, found.n, found.not_measured) == (2.0, 1, 1)
 
 
@@ -185,7 +185,7 @@ def test_samples_that_were_cut_are_imported_as_incomplete(
     assert [f"{2 + n_missing} were evaluated" in note for note in notes] == [True] * bool(n_missing)
     folder, _ = imported(path)
     assert folder.progress() == (not n_missing, 2 + n_missing)
-    assert measure(folder).complete == (not n_missing)
+    assert compute_metrics(folder).complete == (not n_missing)
 
 
 @pytest.mark.parametrize(
@@ -207,5 +207,5 @@ def test_results_that_contradict_their_samples_are_marked(
     (tmp_path / "results_2026-01-02T03-04-05.678.json").write_text(json.dumps(results))
     assert [said in note for note in read_lm_eval(path).notes] == [True] * bool(said)
     folder, _ = imported(path)
-    cautions = measure(folder).cautions
+    cautions = compute_metrics(folder).cautions
     assert [said in caution for caution in cautions] == [True] * bool(said)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy
 
-from harness.analysis.clustered import rate, share_interval
+from harness.analysis.clustered import clustered_rate, share_interval
 from harness.analysis.metrics import PASS_RATE
 from harness.plugins.comparisons.p_values import needed_instances
 from harness.plugins.gate.decision import Decision, decided, needed_verdicts, percentile_interval
@@ -160,7 +160,7 @@ def test_the_interval_of_a_change_is_not_cut_at_0() -> None:
 def test_a_rate_at_its_bound_is_rarely_called_broken(bound: float, n: int) -> None:
     chance, wrong = np.random.default_rng(5), 0
     for _ in range(1_000):  # scripts/simulate_statistics.py: more often, in more settings
-        one = rate((chance.random(n) < bound).astype(float), np.arange(n))
+        one = clustered_rate((chance.random(n) < bound).astype(float), np.arange(n))
         found = Decision(
             what="", value=one.mean, ci95=one.ci95, bound=bound, n=n, effective_n=one.effective_n
         )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.analysis.identical_samples import IDENTICAL_SAMPLES
+from harness.analysis.identical_samples import IDENTICAL_SAMPLES_PREFIX
 from harness.plugins.mock import wire
 from harness.plugins.mock.server import MockServer
 from tests.cli.command import harness
@@ -58,14 +58,14 @@ def cautions(
         (
             {"temperature": 0},
             LONG,
-            f"{IDENTICAL_SAMPLES}: all samples of an instance are the same "
+            f"{IDENTICAL_SAMPLES_PREFIX}: all samples of an instance are the same "
             "text at temperature 0, in 3 of 3 instances.",
         ),
         # may be drawn twice by chance, which says nothing about the server
         (
             {"temperature": 0.7},
             "B",
-            f"{IDENTICAL_SAMPLES}: all samples of an instance are the same "
+            f"{IDENTICAL_SAMPLES_PREFIX}: all samples of an instance are the same "
             "text, in 3 of 3 instances.",
         ),
     ],

@@ -14,7 +14,7 @@ from harness.config.sections import PanelSection
 from harness.engine.judges import JudgeScores
 from harness.errors import Unparseable
 from harness.plugins.judging.panel import Panel
-from harness.records import SPLIT, Score
+from harness.records import SPLIT_KEY, Score
 from harness.scoring.judges import criteria_scores
 from tests.conftest import Scripted, Sums
 from tests.engine.test_judging import Setting
@@ -237,13 +237,13 @@ def test_a_split_vote_that_passes_is_marked() -> None:
     own = {"a": strict(True, False, True), "b": strict(False, True, True)}
     panel = Panel(["a", "b"], "mean").combine(own)
     assert (panel["soft"].value, own["a"]["soft"].value) == (1.0, pytest.approx(2 / 3))
-    assert panel["soft"].details[SPLIT]
-    assert SPLIT not in Panel(["a", "b"], "mean", passes_from=0.6).combine(own)["soft"].details
+    assert panel["soft"].details[SPLIT_KEY]
+    assert SPLIT_KEY not in Panel(["a", "b"], "mean", passes_from=0.6).combine(own)["soft"].details
     agreed = {"a": strict(True), "b": strict(True)}
-    assert SPLIT not in Panel(["a", "b"], "mean").combine(agreed)["soft"].details
-    assert SPLIT not in Panel(["a", "b"]).combine(own)["soft"].details
+    assert SPLIT_KEY not in Panel(["a", "b"], "mean").combine(agreed)["soft"].details
+    assert SPLIT_KEY not in Panel(["a", "b"]).combine(own)["soft"].details
     divided: JudgeScores = {"a": {"good": YES}, "b": {"good": NO}}
-    assert Panel(["a", "b"], "mean", passes_from=0.5).combine(divided)["good"].details[SPLIT]
+    assert Panel(["a", "b"], "mean", passes_from=0.5).combine(divided)["good"].details[SPLIT_KEY]
 
 
 async def test_a_panel_decides_on_rounds_and_its_judges_do_not(tmp_path: Path) -> None:

@@ -233,7 +233,7 @@ def test_a_covariance_or_correlation_that_is_not_available_is_explained() -> Non
         assert isinstance(table, Table)
         assert isinstance(about, Note)
         cells = [
-            column.show(cell)
+            column.format(cell)
             for row in table.rows
             for column, cell in zip(table.columns, row.cells, strict=True)
         ]

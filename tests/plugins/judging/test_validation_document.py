@@ -12,7 +12,7 @@ from harness.plugins.judging.validation import (
     validation_document,
 )
 from harness.report.table import as_json
-from harness.report.terminal import terminal
+from harness.report.terminal import render_for_terminal
 
 
 def found(probability: float | None = None, runs: tuple[str, ...] = ("r",)) -> JudgeValidation:
@@ -33,7 +33,7 @@ def found(probability: float | None = None, runs: tuple[str, ...] = ("r",)) -> J
 def shown(validation: JudgeValidation, width: int = 100) -> str:
     console = Console(width=width)
     with console.capture() as capture:
-        console.print(terminal(validation_document(validation)))
+        console.print(render_for_terminal(validation_document(validation)))
     return capture.get()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.summary import measure
+from harness.analysis.summary import compute_metrics
 from harness.config.prices import Price
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
@@ -116,7 +116,7 @@ async def test_files_that_can_be_written_again_keep_no_run_from_being_continued(
     assert two.remote.pull(two.folder).endswith("store.")
     assert two.attempts() == one.attempts()
     assert (two.folder.path / "scores.jsonl").exists()
-    assert measure(two.folder).complete
+    assert compute_metrics(two.folder).complete
     two.remote.push(two.folder)
     assert "scores.jsonl" in {path.name for path in (two.store / "run").iterdir()}
 
@@ -129,7 +129,7 @@ async def test_the_folder_of_a_refused_run_is_filled(one: Machine, two: Machine)
     two.folder.write_prices({"model": Price(input=1, output=1)})
     assert two.remote.pull(two.folder).endswith("store.")
     assert two.attempts() == one.attempts()
-    assert measure(two.folder).complete
+    assert compute_metrics(two.folder).complete
 
 
 @pytest.mark.parametrize("names", [["attempts.jsonl"], ["attempts.jsonl", "manifest.json"]])
@@ -144,7 +144,7 @@ async def test_a_download_of_an_earlier_version_is_completed(
     await one.run(limit=8)
     one.remote.push(one.folder)
     assert two.remote.pull(two.folder).endswith("store.")
-    assert measure(two.folder).complete
+    assert compute_metrics(two.folder).complete
     assert two.attempts() == one.attempts()
 
 
@@ -161,7 +161,7 @@ async def test_an_interrupted_download_is_resumed(one: Machine, two: Machine) ->
     two.remote.pull(two.folder)
     assert two.folder.attempts.stat().st_ino in before.values()
     assert not downloads.exists()
-    assert measure(two.folder).complete
+    assert compute_metrics(two.folder).complete
 
 
 async def test_what_a_killed_upload_has_uploaded_is_not_taken_for_another_machines(
@@ -180,7 +180,7 @@ async def test_what_a_killed_upload_has_uploaded_is_not_taken_for_another_machin
     one.remote.push(one.folder)
     assert one.attempts() == own
     assert (one.store / "run" / "attempts.jsonl").read_bytes() == one.folder.attempts.read_bytes()
-    assert measure(one.folder).complete
+    assert compute_metrics(one.folder).complete
 
 
 async def test_another_run_of_the_name_is_not_mixed_with_the_earlier_one(
@@ -219,7 +219,7 @@ async def test_labels_and_attempts_of_two_machines_are_kept(
     for machine in (first, second):
         assert len(machine.attempts()) == 8
         assert kept_labels(machine.folder.path, "quality").keys() == {"mine.jsonl", "more.jsonl"}
-        assert measure(machine.folder).complete
+        assert compute_metrics(machine.folder).complete
 
 
 async def test_labels_that_differ_on_two_machines_are_kept(one: Machine, two: Machine) -> None:

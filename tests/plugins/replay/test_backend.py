@@ -210,7 +210,7 @@ async def test_a_recording_is_read_through_the_door_of_plug_ins(tmp_path: Path) 
 
 def test_there_are_two_ways_to_match() -> None:
     with pytest.raises(ConfigError, match=r"Option 'match'.*'prompt' or 'instance'"):
-        kind("backends").options("replay", {"path": "x", "match": "hash"})
+        kind("backends").validate_options("replay", {"path": "x", "match": "hash"})
 
 
 def own_form(

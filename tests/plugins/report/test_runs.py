@@ -4,8 +4,8 @@ from pathlib import Path
 
 from msgspec.structs import replace as replaced
 
-from harness.analysis.metrics import ReferenceScore, to_json
-from harness.analysis.summary import measure
+from harness.analysis.metrics import ReferenceScore, encode_metrics
+from harness.analysis.summary import compute_metrics
 from harness.plugins.comparisons.comparison_document import captions
 from harness.plugins.comparisons.run_comparison import ComparisonOptions
 from harness.plugins.report.runs import Reported, references, report_on, sample_seconds, shortened
@@ -56,7 +56,7 @@ def test_a_quick_report_of_a_file_that_is_still_read_has_the_runs_saved_figures(
         return run.metrics.overall.pass_rate, run.metrics.overall.n
 
     assert rate() == (1, len(part))  # of the part
-    write_atomically(folder.metrics, to_json(measure(folder)))
+    write_atomically(folder.metrics, encode_metrics(compute_metrics(folder)))
     assert rate() == (2 / 3, 3)
     later = folder.metrics.stat().st_mtime + 1
     os.utime(folder.attempts, (later, later))  # a run goes on

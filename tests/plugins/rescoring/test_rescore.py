@@ -16,7 +16,7 @@ import pytest
 from harness.config.settings import Settings
 from harness.engine.preparation import prepare
 from harness.engine.run_files import read_runs
-from harness.execution import executing
+from harness.execution import set_code_permission
 from harness.plugins.mock.server import MockServer
 from harness.plugins.mock.wire import MockRequest
 from harness.plugins.rescoring.rescorer import rescore
@@ -176,7 +176,7 @@ def test_scores_of_two_versions_are_noticed(study: Study, monkeypatch: pytest.Mo
     monkeypatch.chdir(study.folder)
     _, runs = read_runs("mine.yaml")
     settings = Settings(runs_dir=Path("runs"), cache_dir=Path("cache"), data_dir=Path())
-    with executing():
+    with set_code_permission("allowed"):
         rescore(prepare(runs[""], "mine", settings, rescore=True))
     cut_last_line(attempts_of(study))
     problem = "may have scores by two versions of the checks. To score all answers again"

@@ -100,7 +100,7 @@ def scored(
     rescorer = Rescorer(task, run, settings, index.path, index.register.judged)
     lines, changes, changed = b"", VerdictChanges(), list[object]()
     with Workers(jobs) as workers:
-        for found in workers.in_order(rescorer.score, batches(task, index)):
+        for found in workers.map_in_order(rescorer.score, batches(task, index)):
             lines += found.lines
             changes.add(found.changes)
             changed += found.changed

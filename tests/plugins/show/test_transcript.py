@@ -8,7 +8,7 @@ from rich.console import Console
 
 from harness.plugins.show.transcript import transcript
 from harness.records import Attempt, Score, Usage
-from harness.report.text import inert_text
+from harness.report.text import escape_text
 from harness.store.judgements import JudgedAttempt, Judgement
 
 ATTEMPT = Attempt(
@@ -62,7 +62,7 @@ def test_a_long_answer_is_shown_whole(text: str) -> None:
      "[link=http://x]y[/link]"],
 )  # fmt: skip
 def test_nothing_that_a_model_says_is_obeyed(hostile: str) -> None:
-    plain = inert_text(f"a{hostile}b").plain
+    plain = escape_text(f"a{hostile}b").plain
     assert all(letter.isprintable() or letter in "\n\t" for letter in plain)
     if hostile.isprintable():
         assert hostile in plain, "shown as it stands, not taken for markup"
@@ -70,7 +70,7 @@ def test_nothing_that_a_model_says_is_obeyed(hostile: str) -> None:
 
 @given(st.text())
 def test_any_text_is_inert(text: str) -> None:
-    assert all(letter.isprintable() or letter in "\n\t" for letter in inert_text(text).plain)
+    assert all(letter.isprintable() or letter in "\n\t" for letter in escape_text(text).plain)
 
 
 def test_a_judges_reply_is_shown_with_its_criterion() -> None:

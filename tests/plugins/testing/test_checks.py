@@ -443,7 +443,7 @@ def counting(*, sent: int = 9, swapped: bool = False) -> Callable[..., Any]:
 
 async def renaming(self: Any, request: Any) -> Reply:
     await asyncio.sleep(0)
-    for name in request.decoding.given():
+    for name in request.decoding.specified_fields():
         {"max_tokens": "cap"}[name]
     return Reply("4", "stop", Usage(3, 1))
 
@@ -589,7 +589,7 @@ class Sending(HttpBackend):
         messages: Any = request.messages
         if self.dropped == "message roles":
             messages = [{"role": "user", "content": one.content} for one in messages]
-        given = request.decoding.given()
+        given = request.decoding.specified_fields()
         body = {"model": request.model, "messages": messages, "seed": request.seed, **given}
         return {name: value for name, value in body.items() if name != self.dropped}
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from harness.scoring.validators.schemas import value_text
-from harness.wording import truncated
+from harness.wording import truncate
 
 
 def named(value: Any) -> str:
-    return ascii(truncated(value_text(value), 30))
+    return ascii(truncate(value_text(value), 30))

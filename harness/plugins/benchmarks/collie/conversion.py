@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from harness.datasets.catalogue import json_line
-from harness.errors import DataInvalid, cannot_read
+from harness.errors import DataInvalid, unreadable_file_error
 from harness.records import JsonObject
 
 # The official classes that correspond to the grammar.
@@ -89,7 +89,7 @@ def read_pickle(path: Path) -> Any:
         with path.open("rb") as file:
             return _InertUnpickler(file).load()
     except OSError as error:
-        raise cannot_read(path, error) from None
+        raise unreadable_file_error(path, error) from None
     except DataInvalid:
         raise
     except Exception as error:  # a damaged pickle may raise anything
@@ -172,6 +172,6 @@ def write_generations(log: Path) -> Iterator[bytes]:
             answers = [{"text": text, "feedback": feedback} for text, feedback in pairs]
             yield json_line({"prompt": prompt, "rounds": answers})
     except OSError as error:
-        raise cannot_read(log, error) from None
+        raise unreadable_file_error(log, error) from None
     except (msgspec.MsgspecError, LookupError, ValueError, RecursionError) as error:
         raise DataInvalid(f"{log}: not a log of generations ({error}).") from None

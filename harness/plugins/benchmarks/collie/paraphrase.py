@@ -15,7 +15,7 @@ from harness.config.run_file import RunFile
 from harness.engine.models import Model, ModelBuilder
 from harness.engine.session import BoundModel
 from harness.errors import CallError, ConfigError, FatalCallError
-from harness.ports import Task, overrides
+from harness.ports import Task, overrides_method
 from harness.prompts import read_builtin, render_conversation
 from harness.records import Decoding, Instance, Origin, Request, Rewriting
 
@@ -46,7 +46,7 @@ def build_paraphraser(run: RunFile, builder: ModelBuilder) -> ParaphraserModel:
     section = run.polish
     task = builder.task
     assert section is not None
-    if task is None or not overrides(task, Task.must_keep):
+    if task is None or not overrides_method(task, Task.must_keep):
         problem = f"The task {run.task.name!r} does not support paraphrasing (polish)."
         raise ConfigError(problem, "Remove polish from the run file.")
     if not section.name:

@@ -24,7 +24,7 @@ from typing_extensions import override
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import SUMMARY_COLUMNS, Row, convert_row, read_unique, summary_statistics
-from harness.errors import ConfigError, DataInvalid, cannot_read, raised_as
+from harness.errors import ConfigError, DataInvalid, reraise_as, unreadable_file_error
 from harness.plugins.benchmarks.collie.constraints.check import (
     CheckResult,
     UnicodeSplitter,
@@ -254,7 +254,7 @@ def read_words(path: Path) -> frozenset[str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise cannot_read(path, error) from None
+        raise unreadable_file_error(path, error) from None
     except UnicodeDecodeError:
         raise DataInvalid(f"{path} is not a word list: it is not UTF-8 text.") from None
     words = {line.strip().lower() for line in lines}
@@ -284,7 +284,7 @@ class ConstraintChecker(MayCountWords):
 
     def __init__(self, level: str, constraint: JsonObject, targets: Any) -> None:
         raw = {"level": level, "constraint": _composed(constraint), "targets": _composed(targets)}
-        with raised_as(ConfigError):
+        with reraise_as(ConfigError):
             self.specification = read(raw, "The checker 'constraint'")
 
     @property

@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import SUMMARY_COLUMNS, Row, convert_row, read_unique, summary_statistics
-from harness.errors import ConfigError, DataInvalid, DataMissing, raised_as
+from harness.errors import ConfigError, DataInvalid, DataMissing, reraise_as
 from harness.plugins.benchmarks.concodeeval import representations
 from harness.plugins.benchmarks.concodeeval.documents import FORMATS, Format, Mode
 from harness.plugins.benchmarks.concodeeval.schema import (
@@ -161,7 +161,7 @@ class ConCodeEval(Task[Any]):
         self._dataset = dataset
         self._wording: Wording = wording or ("paper" if prompt in self.prompts[1:] else "corrected")
         for row in self.benchmark.schemas:  # report invalid schemas before any call
-            with raised_as(DataInvalid, f"The schema {row.id!r:.80}: "):
+            with reraise_as(DataInvalid, f"The schema {row.id!r:.80}: "):
                 if mode == "paper":  # its validator detects an invalid schema only with an answer
                     validator({**row.schema, "$schema": DRAFT_7})
                 validator(row.schema, mode=mode)

@@ -22,7 +22,7 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from harness.analysis.breakdown import group_codes, values_of
+from harness.analysis.breakdown import group_codes, score_values
 from harness.datasets.catalogue import MAX_MEMBER_BYTES, decode_json_as, json_line, member
 from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import Row, convert_row, read_rows
@@ -253,7 +253,7 @@ CONSECUTIVE = "consecutive"
 def partial(samples: AttemptTable, score: str) -> AttemptTable:
     """Return the samples with a score's missing values replaced by known verdicts (1 or 0)."""
     filled = np.where(samples.has_verdict, samples.passed, np.nan)
-    indices, values = values_of(samples, score)
+    indices, values = score_values(samples, score)
     filled[indices] = values
     return replace(samples, scores={**samples.scores, score: filled})
 

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import Row, convert_row, read_unique, row_messages
-from harness.errors import DataInvalid, raised_as
+from harness.errors import DataInvalid, reraise_as
 from harness.plugins.benchmarks.ifeval import instructions as verifiable
 from harness.plugins.benchmarks.ifeval.instructions import (
     Verdicts,
@@ -198,7 +198,7 @@ def read_item(raw: Row, where: str, verdicts: Verdicts, multilingual: bool = Fal
     """
     row = convert_row(raw, _Row, where)
     instructions = []
-    with raised_as(DataInvalid, f"{where}: "):
+    with reraise_as(DataInvalid, f"{where}: "):
         messages = row_messages(raw)
         if not messages[-1].content.strip():
             raise DataInvalid("the prompt is empty.")

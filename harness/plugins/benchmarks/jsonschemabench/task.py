@@ -25,7 +25,7 @@ from typing_extensions import override
 from harness.datasets.catalogue import decode_json_as, members
 from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import convert_row, iter_unique, read_rows
-from harness.errors import ConfigError, DataInvalid, nearest
+from harness.errors import ConfigError, DataInvalid, suggest_name
 from harness.ports import DataTable, Task, read_paper
 from harness.prompts import prompt_names, read_builtin, read_file
 from harness.records import ConstraintKind, DecodingConstraint, Instance, JsonObject, Message, Score
@@ -148,7 +148,7 @@ class JSONSchemaBenchTask(Task[SchemaItem]):
             if not self._datasets or item.dataset in self._datasets:
                 yield item
         if unknown := sorted(set(self._datasets) - datasets):
-            remedy = nearest(unknown[0], datasets)
+            remedy = suggest_name(unknown[0], datasets)
             raise ConfigError(f"task.datasets: there is no {unknown[0]!r}.", remedy)
 
     def fingerprint(self) -> Mapping[str, str]:

@@ -26,7 +26,7 @@ from harness.datasets.folder import DataFolder, sha256
 from harness.errors import ConfigError, Unparseable
 from harness.plugins.benchmarks.last_letter import structure
 from harness.plugins.benchmarks.last_letter.structure import LETTERS, SHOTS, LetterQuestion
-from harness.ports import Judge, Task, overrides, read_paper
+from harness.ports import Judge, Task, overrides_method, read_paper
 from harness.prompts import Template
 from harness.records import (
     ConstraintKind,
@@ -316,7 +316,7 @@ class AIParser(Judge):
     verdicts = False
 
     def __init__(self, prompt: str = PROMPT, max_tokens: int = 200, *, task: Task[Any]) -> None:
-        if not overrides(task, Task.score_parsed):
+        if not overrides_method(task, Task.score_parsed):
             raise ConfigError(
                 "The task cannot score an answer that another model has extracted.",
                 "Remove the judge, or give the task score_parsed (harness docs judges).",

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, suggest_name
 from harness.plugins.benchmarks.natural_instructions import loading
 from harness.plugins.benchmarks.natural_instructions.loading import (
     Example,
@@ -71,13 +71,13 @@ def fields_of(encoding: str | Sequence[str]) -> tuple[str, ...]:
         if encoding in ENCODINGS:
             return ENCODINGS[encoding]
         if not encoding.startswith("_"):
-            remedy = nearest(encoding, [*ENCODINGS, *FIELDS])
+            remedy = suggest_name(encoding, [*ENCODINGS, *FIELDS])
             raise ConfigError(f"There is no encoding {encoding!r}.", remedy)
         encoding = encoding[1:].split("_")
     for field in encoding:
         if field not in FIELDS:
             problem = f"An instruction has no field {field!r} to encode."
-            raise ConfigError(problem, nearest(field, FIELDS))
+            raise ConfigError(problem, suggest_name(field, FIELDS))
     if len(set(encoding)) < len(encoding):
         raise ConfigError("The encoding names a field twice.", "Name each field once.")
     return tuple(encoding)

@@ -20,7 +20,7 @@ from msgspec import Meta, Struct
 from harness.config import yaml_text
 from harness.datasets.catalogue import decode_json_as, members
 from harness.datasets.rows import convert_row, iter_unique
-from harness.errors import DataInvalid, cannot_read, raised_as
+from harness.errors import DataInvalid, reraise_as, unreadable_file_error
 from harness.records import JsonObject
 
 ABSENT = "-"  # stands for a missing field in the authors' files
@@ -130,7 +130,7 @@ def task_files(path: Path) -> dict[str, Path]:
         if not path.is_file():
             files = sorted(file for file in path.iterdir() if file.is_file())
     except OSError as error:
-        raise cannot_read(path, error) from None
+        raise unreadable_file_error(path, error) from None
     files_by_task: dict[str, Path] = {}
     for file in files:
         if file.suffix not in SUFFIXES:
@@ -172,7 +172,7 @@ def _from_json(path: Path) -> JsonObject:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise cannot_read(path, error) from None
+        raise unreadable_file_error(path, error) from None
     raw = decode_json_as(content, JsonObject, f"{path}: not JSON")
     examples = raw.get("Examples")
     if isinstance(examples, dict):
@@ -214,7 +214,7 @@ def category_of(name: str, *categories: Mapping[str, str]) -> str | None:
 
 
 def _yaml(path: Path, what: str, hint: str) -> JsonObject:
-    with raised_as(DataInvalid):
+    with reraise_as(DataInvalid):
         return yaml_text.read_mapping(path, what, hint)
 
 

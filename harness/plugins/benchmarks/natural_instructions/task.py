@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.datasets.rows import SUMMARY_COLUMNS, summary_statistics
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, suggest_name
 from harness.plugin_loader import kind
 from harness.plugins.benchmarks.natural_instructions import encodings, loading, overlap
 from harness.plugins.benchmarks.natural_instructions.encodings import (
@@ -35,9 +35,9 @@ from harness.plugins.benchmarks.natural_instructions.overlap import (
     rouge_l,
 )
 from harness.ports import DataTable, Metric, Task, read_paper
-from harness.records import WARNING, Instance, JsonObject, Message, Score
+from harness.records import WARNING_KEY, Instance, JsonObject, Message, Score
 from harness.scoring.text import Uncountable
-from harness.wording import truncated
+from harness.wording import truncate
 
 BUILTIN = Path(__file__).with_name("builtin")
 V1 = "natural_instructions/tasks"
@@ -50,7 +50,7 @@ COPIED = 0.9  # an answer is a copy if at least this share of its words is in th
 SHORTEST_COPY = 4  # minimum words of a copy: short right answers may consist of words of the input
 
 IGNORED_WORDS = {
-    WARNING: "its official tokeniser ignores letters other than a to z; see rouge_l_unicode"
+    WARNING_KEY: "its official tokeniser ignores letters other than a to z; see rouge_l_unicode"
 }
 
 _OTHERS = ("input", "output", r"(?:posi|nega)tive example")
@@ -171,7 +171,7 @@ class NaturalInstructionsTask(Task[InstructionItem]):
                 problem = f"{path} has no task for {selector}: all {len(files)} are for {filled}."
                 raise ConfigError(problem, f"Set task.tasks to {filled}, or remove it.")
             else:
-                remedy = nearest(selector, [*groups, *files])
+                remedy = suggest_name(selector, [*groups, *files])
                 raise ConfigError(f"{path} has no task {selector!r:.80}.", remedy)
         return {name: file for name, file in files.items() if name in chosen}
 
@@ -279,7 +279,7 @@ class NaturalInstructionsTask(Task[InstructionItem]):
         if self._stops:
             scores["rouge_l_stop"] = Score(rouge_l(answer, outputs), share=True)
         right = exact_match(answer, outputs)
-        reason = "" if right else f"not {truncated(outputs[0], 60)!r}"
+        reason = "" if right else f"not {truncate(outputs[0], 60)!r}"
         scores["exact_match"] = Score(right, right, reason)
         scores["token_f1"] = Score(overlap.token_f1(answer, outputs), share=True)
         if item.labels:

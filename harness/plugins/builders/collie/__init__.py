@@ -199,7 +199,7 @@ def _extracted(
                     names.append((name, stage))
                     yield batch
 
-    for extracted in workers.in_order(partial(extraction.extract_batch, plan), new_batches()):
+    for extracted in workers.map_in_order(partial(extraction.extract_batch, plan), new_batches()):
         name, stage = names.popleft()
         stages.save(stage, key, extracted)
         add(name, extracted)

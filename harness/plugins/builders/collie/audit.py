@@ -171,7 +171,7 @@ def audit(
     """
     pieces = [items[first : first + PIECE] for first in range(0, len(items), PIECE)]
     work = partial(_audit_piece, background, nltk_data)
-    findings = list(chain.from_iterable(workers.in_order(work, pieces)))
+    findings = list(chain.from_iterable(workers.map_in_order(work, pieces)))
     seen: dict[tuple[str, str | None], str] = {}
     for place, item in enumerate(items):
         first_id = seen.setdefault((item.prompt, item.example), item.id)

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from harness.errors import ConfigError, DataMissing, HarnessError
-from harness.plugin_interface import calling
+from harness.plugin_interface import wrap_errors
 from harness.plugin_loader import kind
 from harness.plugins.benchmarks.collie.constraints.check import (
     PARAGRAPH_BREAK,
@@ -122,7 +122,7 @@ class Segmenter:
         if reason := self._unnatural(chunk):
             return chunk, reason
         for name, process in self._post_processors.items():
-            with calling(f"The post-processor {name!r}"):
+            with wrap_errors(f"The post-processor {name!r}"):
                 chunk = process(chunk)
             if not isinstance(chunk, str):
                 message = f"The post-processor {name!r} returns {chunk!r:.40}, which is not text."
@@ -210,7 +210,7 @@ def _built(group: str, plug_ins: Sequence[PlugIn], units: Splitter) -> dict[str,
         label = name
         if n_built[name] > 1:
             label = f"{name} {n_built[name]}"
-        with calling(f"The {kind(group).title} {label!r}"):
+        with wrap_errors(f"The {kind(group).title} {label!r}"):
             built[label] = kind(group).build(name, options, units=units)
     return built
 
@@ -218,7 +218,7 @@ def _built(group: str, plug_ins: Sequence[PlugIn], units: Splitter) -> dict[str,
 def _filter(text: str, filters: Mapping[str, Filter]) -> str:
     """Return the name of the first filter that drops a text, or ""."""
     for name, leaves_out in filters.items():
-        with calling(f"The filter {name!r}"):
+        with wrap_errors(f"The filter {name!r}"):
             if leaves_out(text):
                 return name
     return ""

@@ -18,8 +18,8 @@ from pydantic import ConfigDict, Field, PrivateAttr
 
 from harness.config.validation import validate
 from harness.datasets.folder import DataFolder, expand_user, path_exists
-from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
-from harness.plugin_interface import calling
+from harness.errors import ConfigError, DataInvalid, DataMissing, suggest_name
+from harness.plugin_interface import wrap_errors
 from harness.plugin_loader import kind
 from harness.plugins.benchmarks.collie.constraints.grammar import Level
 from harness.plugins.builders.collie.structure import Bounds, FilePart, read_yaml
@@ -117,12 +117,12 @@ def find_source(text: str, changes: Mapping[str, Any] | None = None) -> Source:
         raw = {"preset": path, "name": path}
         folder = None
     else:
-        remedy = "Check the path." if name else nearest(path, PRESETS)
+        remedy = "Check the path." if name else suggest_name(path, PRESETS)
         raise DataMissing(f"--source {text}: there is no such file, folder or preset.", remedy)
     if "preset" in raw:
         preset = str(raw.pop("preset"))
         if preset not in PRESETS:
-            raise ConfigError(f"There is no preset {preset!r}.", nearest(preset, PRESETS))
+            raise ConfigError(f"There is no preset {preset!r}.", suggest_name(preset, PRESETS))
         raw = _read(PRESETS[preset]) | raw
     source = validate(Source, {**raw, **(changes or {})}, text)
     source._folder = folder
@@ -195,7 +195,7 @@ class Documents:
         self._name = source.name
         self._called = f"The loader {name!r} of {source.name}"
         self._digest = hashlib.sha256()
-        with calling(self._called):
+        with wrap_errors(self._called):
             self._loader: Loader = kind("loaders").build(name, options, data=data)
             self._names: Collection[str] = AllNames(self._loader)
             if source.documents is None:
@@ -222,7 +222,7 @@ class Documents:
         documents: list[Document] = []
         digests = bytearray()
         characters = 0
-        with calling(self._called):
+        with wrap_errors(self._called):
             for document in self._loader.read(self._names):
                 characters += len(document.text)
                 full = len(documents) >= MOST_DOCUMENTS or characters > MOST_CHARACTERS

@@ -14,7 +14,7 @@ import yaml
 from pydantic import ConfigDict, Field, model_validator
 
 from harness.config.validation import Section, validate
-from harness.errors import DataInvalid, DataMissing, nearest
+from harness.errors import DataInvalid, DataMissing, suggest_name
 from harness.plugins.benchmarks.collie.constraints import check, grammar
 from harness.plugins.benchmarks.collie.constraints.check import Observed, Splitter, bare
 from harness.plugins.benchmarks.collie.constraints.grammar import (
@@ -320,7 +320,7 @@ def _files(name: str) -> list[Path]:
         return [path]
     if not path.is_dir():
         message = f"{name!r} is neither a structure of the paper nor a file."
-        raise DataMissing(message, nearest(name, [*paper, PAPER]))
+        raise DataMissing(message, suggest_name(name, [*paper, PAPER]))
     files = sorted(path.glob("*.yaml"))
     if not files:
         raise DataMissing(f"{name} has no file *.yaml.", "Check the path.")

@@ -20,7 +20,7 @@ from harness.datasets.folder import path_exists, prompt_files, sha256
 from harness.engine.models import Model, ModelBuilder, Resources, check_prices
 from harness.engine.progress import Ending
 from harness.engine.session import BudgetTerms, open_session
-from harness.errors import ConfigError, DataMissing, cannot_read
+from harness.errors import ConfigError, DataMissing, unreadable_file_error
 from harness.plugins.benchmarks.wildifeval.task import CATEGORIES, OTHER
 from harness.plugins.builders import folder
 from harness.plugins.builders.corpora import FileRows
@@ -53,7 +53,7 @@ from harness.plugins.builders.wildifeval.screening import (
     read_chats,
     screen,
 )
-from harness.records import encodable
+from harness.records import replace_surrogates
 
 KIND = "wildifeval"
 VERSION = 2  # incremented when the screening, or what a seed draws, changes
@@ -84,7 +84,7 @@ def screened(
             name = rows.path.name
             if place.is_dir():
                 name = rows.path.relative_to(place.absolute()).as_posix()
-            facts.append({"name": encodable(name), "sha256": _sha256(rows.path)})
+            facts.append({"name": replace_surrogates(name), "sha256": _sha256(rows.path)})
             logs.append(rows)
     key = key_of(VERSION, curation.screen.model_dump(mode="json"), facts)
 
@@ -158,7 +158,7 @@ def _sha256(path: Path) -> str:
     try:
         return sha256(path)
     except OSError as error:
-        raise cannot_read(path, error) from None
+        raise unreadable_file_error(path, error) from None
 
 
 def report(curated: Curated) -> str:

@@ -27,7 +27,7 @@ from harness.plugins.builders.corpora import (
     format_of,
 )
 from harness.plugins.builders.wildifeval.curation_file import ScreenSection
-from harness.records import encodable
+from harness.records import replace_surrogates
 
 IDS = ("conversation_id", "id", "conversation_hash")
 TURNS = ("conversation", "messages", "conversations", "prompt")
@@ -74,7 +74,7 @@ def read_chats(rows: FileRows) -> Iterator[Chat]:
     for number, row in rows.rows():
         chat = _chat(row, str(number))
         if chat.problem:
-            where = f"{encodable(rows.path.name)}, {rows.unit} {number}"
+            where = f"{replace_surrogates(rows.path.name)}, {rows.unit} {number}"
             chat = replace(chat, problem=f"{where}: {chat.problem}")
         yield chat
 

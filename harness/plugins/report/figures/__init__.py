@@ -24,7 +24,7 @@ from harness.plugins.report.figures.heat_map import heat_map_figures, pair_figur
 from harness.plugins.report.figures.plot import Plan, Point, Runs, Sheet
 from harness.plugins.report.runs import ReportedRun
 from harness.records import OUTCOMES
-from harness.report.text import usd
+from harness.report.text import format_usd
 from harness.store.columns import natural_sort_key
 
 
@@ -121,10 +121,10 @@ def cost_figures(runs: Runs) -> Iterator[Figure]:
     points = []
     for run in runs.every:
         part = runs.measured(run, last=True).get(())
-        own_calls = run.metrics.own_calls
+        own_calls = run.metrics.main_model_calls
         cost = own_calls.cost_usd
         if cost and not run.recorded and part is not None and part.mean is not None:
-            paid = usd(cost, computed=own_calls.computed_usd)
+            paid = format_usd(cost, computed=own_calls.computed_usd)
             points.append(Point(paid, runs.name_of(run), part, cost))
     if len(points) < 2:
         return

@@ -39,7 +39,7 @@ from harness.plugins.report.figure import (
 from harness.plugins.report.figures import plot
 from harness.plugins.report.figures.plot import Runs, Sheet
 from harness.plugins.report.figures.rates import by_label, largest
-from harness.report.text import p_value, printable
+from harness.report.text import escape_unprintable, format_p_value
 from harness.store.columns import natural_sort_key
 
 MOST_COLUMNS = 20  # maximum columns that stay readable on a small screen
@@ -90,7 +90,7 @@ def _by_two(runs: Runs, first: str, second: str) -> Iterator[Figure]:
 
 
 def _figure(runs: Runs, by: Sequence[str], cells: Cells, only: str = "") -> Figure:
-    heading, *of_rows = map(printable, by)
+    heading, *of_rows = map(escape_unprintable, by)
     in_rows = list(dict.fromkeys((group, run) for group, run, _ in cells))
     if not of_rows or len({run for _, run in in_rows}) > 1:
         of_rows.append("run")
@@ -153,7 +153,7 @@ def pair_figure(runs: Runs, matrix: PairMatrix) -> Figure:
             baseline_name = runs.names[baseline]
             texts = [name, baseline_name, number(comparison.difference, True, unit)]
             texts.append(interval(comparison.ci95, True, unit))
-            texts += [p_value(comparison.p_value), p_value(comparison.p_adjusted)]
+            texts += [format_p_value(comparison.p_value), format_p_value(comparison.p_adjusted)]
             place = {"row": keys[row], "column": keys[column]}
             value = None
             if comparison.difference is not None:
@@ -164,19 +164,19 @@ def pair_figure(runs: Runs, matrix: PairMatrix) -> Figure:
         "interval, p, and p adjusted by Holm's method: against the baseline over the runs compared "
         "with it, of other pairs over all pairs."
     )
-    title = f"difference in {printable(score_name(matrix.score))}, row minus column"
+    title = f"difference in {escape_unprintable(score_name(matrix.score))}, row minus column"
     chart = _chart(sheet, axis_title, ("column", keys), ("row", keys))
     return sheet.figure("pairs", title, caption, chart, "comparison")
 
 
 def ranking_figure(runs: Runs, rankings: InducedRankings) -> Figure:
     """Draw tau-b for every pair of scorings of the runs, as in WildIFEval's figure 7b."""
-    names = [printable(score_name(scoring.name)) for scoring in rankings.scorings]
+    names = [escape_unprintable(score_name(scoring.name)) for scoring in rankings.scorings]
     keys = on_axis(names)
     sheet = Sheet(runs, "ranked by", "and by", "tau-b", "p", "runs")
     sheet.present.update(runs.names.values())
     for tau in rankings.taus:
-        figures = [number(tau.tau_b, sign=True), p_value(tau.p_value), f"{tau.n_runs:,}"]
+        figures = [number(tau.tau_b, sign=True), format_p_value(tau.p_value), f"{tau.n_runs:,}"]
         for first, second in ((tau.second, tau.first), (tau.first, tau.second)):
             texts = [names[first], names[second], *figures]
             sheet.add("", texts, row=keys[first], column=keys[second], value=tau.tau_b)
@@ -309,12 +309,18 @@ def map_figure(
 
     ``texts`` maps each text to its group of ``label``.
     """
-    sheet = Sheet(Runs.of([]), "text", printable(label))
+    sheet = Sheet(Runs.of([]), "text", escape_unprintable(label))
     for (text, group), (x, y) in zip(texts.items(), positions.tolist(), strict=True):
-        sheet.add("", [printable(text[:200]), printable(group)], x=x, y=y, group=printable(group))
+        sheet.add(
+            "",
+            [escape_unprintable(text[:200]), escape_unprintable(group)],
+            x=x,
+            y=y,
+            group=escape_unprintable(group),
+        )
     groups = sorted({point["group"] for point in sheet.data})
     shapes = run_shapes(len(groups))
-    chart = sheet.chart("text_map", label=printable(label), groups=groups, shapes=shapes)
+    chart = sheet.chart("text_map", label=escape_unprintable(label), groups=groups, shapes=shapes)
     caption = "t-SNE: near points are similar texts; distances between far points mean nothing."
     title = f"{len(texts):,} different criteria of {task}"
     return sheet.figure("map", title, caption, chart)

@@ -12,7 +12,7 @@ from itertools import chain
 from math import ceil, inf
 from typing import Any
 
-from harness.analysis.breakdown import scored, values_by
+from harness.analysis.breakdown import mean_by_group, rows_for_score
 from harness.analysis.metrics import PASS_RATE, SampleStatistic, Statistic
 from harness.plugins.comparisons.comparison_document import ShownUnit
 from harness.plugins.comparisons.run_comparison import RunComparison
@@ -28,8 +28,8 @@ from harness.plugins.report.figure import (
     sample_sizes,
 )
 from harness.plugins.report.runs import ReportedRun, unit_of
-from harness.report.runs import common_start
-from harness.report.text import printable
+from harness.report.runs import common_prefix
+from harness.report.text import escape_unprintable
 
 LAST_ROUNDS = "last rounds"
 STEP = 24  # pixels per row, enough for a two-line name
@@ -61,7 +61,7 @@ class Runs:
         for run in runs:
             marks[run.name] = run.marks
         names = display_names([*(run.name for run in runs), *marks])  # the report's own runs first
-        start = len(common_start(names.values()))
+        start = len(common_prefix(names.values()))
         keys = in_legend(name[start:].strip() for name in names.values())
         brief = dict(zip(names.values(), keys, strict=True))
         shown_marks = {names[name]: marks[name] for name in names}
@@ -93,7 +93,7 @@ class Runs:
         """Return the name of the values of `measured`, such as "pass rate of first answers"."""
         what = "pass rate"
         if self.measure is not None:
-            what = f"mean {printable(self.measure)}"
+            what = f"mean {escape_unprintable(self.measure)}"
         return self.of_answers(what, answers)
 
     def of_answers(self, what: str, answers: str) -> str:
@@ -107,8 +107,8 @@ class Runs:
     ) -> Mapping[tuple[str, ...], SampleStatistic]:
         """Return a run's `measure` by group of the labels, over first or ``last`` answers."""
         round_ = None if last or not self.several_rounds else 1
-        answers = scored(run.attempts.last_rounds(round_), self.measure or "")
-        return values_by(answers, self.measure or PASS_RATE, *labels)
+        answers = rows_for_score(run.attempts.last_rounds(round_), self.measure or "")
+        return mean_by_group(answers, self.measure or PASS_RATE, *labels)
 
 
 class Sheet:
@@ -171,7 +171,7 @@ class Sheet:
         for run, marks in self._runs.marks.items():
             if run in self.present:
                 for mark in marks:
-                    by_mark.setdefault(printable(mark), []).append(run)
+                    by_mark.setdefault(escape_unprintable(mark), []).append(run)
         title = title[:1].upper() + title[1:]
         words = ", ".join(dict.fromkeys(mark.split(" ")[0] for mark in by_mark))
         if words:

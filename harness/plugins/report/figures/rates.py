@@ -10,7 +10,13 @@ from math import isfinite
 
 import numpy as np
 
-from harness.analysis.breakdown import Key, any_of_first, of_round, value_of, values_by
+from harness.analysis.breakdown import (
+    Key,
+    best_of_first_rounds,
+    mean_by_group,
+    mean_score,
+    select_round,
+)
 from harness.analysis.metrics import PASS_RATE, SampleStatistic, Statistic
 from harness.errors import UserError
 from harness.plugins.comparisons.ablation import AblationOptions, ablate
@@ -23,7 +29,7 @@ from harness.plugins.report.figures import plot
 from harness.plugins.report.figures.plot import LAST_ROUNDS, Plan, Point, Runs
 from harness.plugins.report.runs import ReportedRun
 from harness.ports import Effect
-from harness.report.text import p_value, printable
+from harness.report.text import escape_unprintable, format_p_value
 from harness.store.columns import AttemptTable, natural_sort_key
 
 MOST_GROUPS = 60  # maximum groups in a figure
@@ -96,7 +102,7 @@ def any_round_figures(runs: Runs) -> Iterator[Figure]:
     def any_round(run: ReportedRun, label: str) -> Mapping[Key, SampleStatistic]:
         if run.last_round < 2:
             return {}
-        return values_by(any_of_first(run.attempts, run.last_round), PASS_RATE, label)
+        return mean_by_group(best_of_first_rounds(run.attempts, run.last_round), PASS_RATE, label)
 
     for label, measured in by_label(runs, any_round).items():
         yield _by_label(runs, measured, label, "any_round", "passed in any round", runs.rates)
@@ -119,9 +125,9 @@ def _by_label(
                 points.append(Point(row, run, part, numbers.get(group, 0.0), without))
     plan = Plan(
         name=f"{name}_by_{slug(label)}",
-        title=f"{value} by {printable(label)}",
+        title=f"{value} by {escape_unprintable(label)}",
         caption=only,
-        heading=printable(label),
+        heading=escape_unprintable(label),
         value=value,
         unit=unit,
         levels={"": list(names.values())},
@@ -160,7 +166,7 @@ def effect_figures(runs: Runs) -> Iterator[Figure]:
         for level, level_groups in effect.levels.items():
             groups = [group for group in level_groups if group in present]
             if groups:
-                groups_of[printable(level)] = groups
+                groups_of[escape_unprintable(level)] = groups
         if len(groups_of) < 2:
             continue
         names = display_names(chain.from_iterable(groups_of.values()))
@@ -177,9 +183,9 @@ def effect_figures(runs: Runs) -> Iterator[Figure]:
             levels[level] = [names[group] for group in groups]
         plan = Plan(
             name=slug(effect.name),
-            title=f"{printable(effect.name).replace('_', ' ')}: {runs.value()}",
-            caption=f"Arranged as in {printable(effect.source)}.",
-            heading=printable(effect.label),
+            title=f"{escape_unprintable(effect.name).replace('_', ' ')}: {runs.value()}",
+            caption=f"Arranged as in {escape_unprintable(effect.source)}.",
+            heading=escape_unprintable(effect.label),
             value=runs.value(),
             unit=runs.unit,
             levels=levels,
@@ -198,7 +204,7 @@ def position_figures(runs: Runs) -> Iterator[Figure]:
             continue
         name = runs.name_of(run)
         n[name] = bias.n
-        tests.append(f"{runs.short[name]}: p {p_value(bias.p_value)}")
+        tests.append(f"{runs.short[name]}: p {format_p_value(bias.p_value)}")
         for option in bias.positions:
             further_texts = {
                 "right": f"{option.n_right:,}",
@@ -247,9 +253,9 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
     by = "instances"
     levels = {"": [names[ALL]]}
     if shown_groups:
-        by = printable(comparison.asked.by)
+        by = escape_unprintable(comparison.asked.by)
         levels = {"Overall": [names[ALL]], f"By {by}": [names[group] for group in shown_groups]}
-    what = f"difference in {printable(score_name(comparison.asked.score))}"
+    what = f"difference in {escape_unprintable(score_name(comparison.asked.score))}"
     value = runs.of_answers(what, compared_rounds(comparison))
     baseline = runs.names[comparison.baseline]
     plan = Plan(
@@ -298,7 +304,7 @@ def ablation_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[F
         points.append(Point(runs.short[name], name, statistic, beside=further_texts))
     if len(points) < 2:
         return
-    over = printable(ablation.over)
+    over = escape_unprintable(ablation.over)
     baseline = runs.names[comparison.baseline]
     plan = Plan(
         name="ablation",
@@ -330,8 +336,8 @@ def _difference(row: str, run: str, comparison: Comparison, unit: ShownUnit) -> 
     further_texts = {
         "baseline": number(comparison.first, unit=unit),
         "of the run": number(comparison.second, unit=unit),
-        "p": p_value(comparison.p_value),
-        "p, adjusted": p_value(comparison.p_adjusted),
+        "p": format_p_value(comparison.p_value),
+        "p, adjusted": format_p_value(comparison.p_adjusted),
         "more": f"{comparison.better:,}",
         "less": f"{comparison.worse:,}",
     }
@@ -351,7 +357,7 @@ def round_figures(runs: Runs) -> Iterator[Figure]:
     if not several:
         return
     any_passes = "in this or an earlier round"
-    yield from _rounds_figure(runs, several, "rounds_any", any_passes, any_of_first)
+    yield from _rounds_figure(runs, several, "rounds_any", any_passes, best_of_first_rounds)
     only = ""
     stopping = ", ".join(runs.short[runs.name_of(run)] for run in several if _stops(run))
     if stopping:
@@ -359,7 +365,7 @@ def round_figures(runs: Runs) -> Iterator[Figure]:
             f"From round 2 on, only samples that had failed so far: {stopping}. n counts those of "
             "round 1; the table has n for each round."
         )
-    yield from _rounds_figure(runs, several, "rounds_each", "in each round", of_round, only)
+    yield from _rounds_figure(runs, several, "rounds_each", "in each round", select_round, only)
 
 
 def _rounds_figure(
@@ -375,7 +381,7 @@ def _rounds_figure(
     n: dict[str, int] = {}  # of the first round
     for run in several:
         for round_ in range(1, run.last_round + 1):
-            part = value_of(chosen(run.attempts, round_), PASS_RATE)
+            part = mean_score(chosen(run.attempts, round_), PASS_RATE)
             if part.mean is not None:
                 run_name = runs.name_of(run)
                 points.append(Point(f"{round_:,}", run_name, part, round_))

@@ -134,7 +134,7 @@ def test_the_papers_prompt_opens_the_block_that_is_read(text: str, tmp_path: Pat
 
 def test_a_runs_folder_records_the_extraction_that_the_prompt_chooses() -> None:
     chosen = [
-        kind("tasks").options("concodeeval_generation", options).model_dump()["extraction"]
+        kind("tasks").validate_options("concodeeval_generation", options).model_dump()["extraction"]
         for options in ({}, {"prompt": "paper"}, {"prompt": "paper", "extraction": "json"})
     ]
     assert chosen == ["fence", "open_fence", "json"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.analysis.breakdown import values_by
+from harness.analysis.breakdown import mean_by_group
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.plugin_loader import kind
 from harness.plugins.benchmarks.followbench.task import (
@@ -91,7 +91,7 @@ def test_consecutive_levels_are_the_authors(
                         passed=passed,
                     )
                 )  # fmt: skip
-    found = values_by(
+    found = mean_by_group(
         consecutive(read_columns(tmp_path / "attempts.jsonl")[0], "level"), CONSECUTIVE, "category"
     )
     path = data_dir / "followbench" / "expected_aggregates.json"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from harness.analysis.breakdown import is_share, values_by
+from harness.analysis.breakdown import is_share, mean_by_group
 from harness.plugins.benchmarks.followbench.task import CONSECUTIVE, consecutive, partial
 from harness.plugins.comparisons.cross_table import TableOptions, cross_table
 from harness.plugins.comparisons.cross_table_document import cross_table_document
@@ -43,7 +43,7 @@ def test_consecutive_levels(make, table_of, verdicts: Verdicts, found: int | Non
     values = added.scores[CONSECUTIVE]
     expected = [0.0] if found is None else sorted([float(found), 0.0])
     assert sorted(values[~np.isnan(values)].tolist()) == expected
-    (whole,) = values_by(added, CONSECUTIVE).values()
+    (whole,) = mean_by_group(added, CONSECUTIVE).values()
     assert whole.missing == (found is None)
 
 
@@ -77,7 +77,7 @@ def test_a_partial_score_is_the_verdict_where_it_is_missing(make, table_of) -> N
             make("failed", None),
         ]
     )
-    (found,) = values_by(partial(table, "soft"), "soft").values()
+    (found,) = mean_by_group(partial(table, "soft"), "soft").values()
     assert (found.mean, found.n, found.missing) == (0.5, 3, 1)
 
 

@@ -249,7 +249,7 @@ def test_a_score_is_of_the_text_alone() -> None:
     )
 )
 def test_options_that_are_written_down_make_the_same_task(options: dict[str, Any]) -> None:
-    written = kind("tasks").options("last_letter", options).model_dump(mode="json")
+    written = kind("tasks").validate_options("last_letter", options).model_dump(mode="json")
     first, again = task(**options), task(**json.loads(json.dumps(written)))
     if "n" in options:
         assert first.fingerprint() == again.fingerprint()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.metrics import from_json
+from harness.analysis.metrics import decode_metrics
 from tests.cli.command import harness
 from tests.plugins.exchange.made import attempt, whole_run
 from tests.plugins.exchange.peers.conftest import Peer
@@ -56,7 +56,7 @@ def test_a_run_of_inspect_has_the_accuracy_that_it_says(
     (log,) = (tmp_path / "logs").iterdir()
     done(tmp_path / "runs", "import", log, "--name", "x")
     path = tmp_path / "runs" / "x" / "metrics.json"
-    metrics = from_json(path.read_bytes(), path)
+    metrics = decode_metrics(path.read_bytes(), path)
     assert metrics.overall.pass_rate == pytest.approx(told["match", "accuracy"])
     assert metrics.overall.stderr == pytest.approx(told["match", "stderr"])
     assert metrics.scores["length"].mean == pytest.approx(told["length", "mean"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.metrics import from_json
+from harness.analysis.metrics import decode_metrics
 from tests.cli.command import harness
 from tests.plugins.exchange.peers.conftest import Peer
 
@@ -78,12 +78,12 @@ def test_a_run_of_lm_eval_has_the_metrics_that_it_says(results: Path, tmp_path: 
         (samples,) = results.glob(f"samples_{task}_*.jsonl")
         done(tmp_path / "runs", "import", samples, "--name", task)
         path = tmp_path / "runs" / task / "metrics.json"
-        metrics = from_json(path.read_bytes(), path)
+        metrics = decode_metrics(path.read_bytes(), path)
         assert metrics.task == task
         assert metrics.simulated
         assert metrics.n_samples == 5
         assert metrics.overall.pass_rate == pytest.approx(said[task][metric])
         assert metrics.scores[score].mean == pytest.approx(said[task][metric])
     path = tmp_path / "runs" / "tiny_sums" / "metrics.json"
-    digits = from_json(path.read_bytes(), path).scores["exact_match,digits"]
+    digits = decode_metrics(path.read_bytes(), path).scores["exact_match,digits"]
     assert digits.mean == pytest.approx(said["tiny_sums"]["exact_match,digits"])

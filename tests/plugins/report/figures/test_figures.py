@@ -21,7 +21,7 @@ from harness.plugins.comparisons.run_comparison import (
 from harness.plugins.report.figure import Figure, config
 from harness.plugins.report.figures import figures
 from harness.plugins.report.runs import ReportedRun
-from harness.records import CallFigures, Score, Usage
+from harness.records import CallTotals, Score, Usage
 from tests.plugins.report.figures.conftest import EFFECTS, attempt
 from tests.plugins.report.figures.pictures import column, fields, strings, told, units
 
@@ -502,7 +502,7 @@ def test_cost_is_drawn_against_the_rate_where_it_is_known(report) -> None:
 
 
 def test_the_cost_of_judges_is_not_the_models(report) -> None:
-    calls = CallFigures(n_calls=2, usage=Usage(20, 2), cost_usd=0.5)
+    calls = CallTotals(n_calls=2, usage=Usage(20, 2), cost_usd=0.5)
     metrics = {"cost_usd": 9.0, "usage": Usage(900, 90), "n_calls": 9}
     runs = [
         report("judged", [attempt("a", True)], metrics=metrics | {"model_calls": calls}),

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from harness.errors import DataInvalid
-from harness.plugin_interface import calling
+from harness.plugin_interface import wrap_errors
 from harness.plugins.benchmarks.collie.constraints import grammar
 from harness.plugins.benchmarks.collie.constraints.grammar import (
     Base,
@@ -290,7 +290,7 @@ def _transformed(transformation: Transformation, units: Observed) -> Observed:
             return list(map(bare, units)).count(bare(unit))
         case MeasureOp(name=name):
             texts = tuple(unit for unit in units if isinstance(unit, str))
-            with calling(f"The measure {name!r}"):
+            with wrap_errors(f"The measure {name!r}"):
                 return int(grammar.measure(name).number(texts))
         case Position(index=index):
             if isinstance(index, int):

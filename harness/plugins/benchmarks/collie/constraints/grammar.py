@@ -17,7 +17,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from harness import ports
 from harness.errors import ConfigError, DataInvalid
-from harness.plugin_interface import calling
+from harness.plugin_interface import wrap_errors
 from harness.plugin_loader import kind
 from harness.scoring.validators.limits import UnparseableDocument, check_json
 
@@ -178,7 +178,7 @@ def measure(name: str) -> ports.Measure:
     Raises:
         ConfigError: If it is not installed, or cannot be loaded.
     """
-    with calling(f"The measure {name!r}"):
+    with wrap_errors(f"The measure {name!r}"):
         plugin: ports.Measure = kind("measures").build(name, {})
     return plugin
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from harness.plugin_interface import calling
+from harness.plugin_interface import wrap_errors
 from harness.plugins.benchmarks.collie.constraints import check, grammar
 from harness.plugins.benchmarks.collie.constraints.check import (
     CheckResult,
@@ -27,7 +27,7 @@ from harness.plugins.benchmarks.collie.constraints.grammar import (
     Transformation,
 )
 from harness.records import JsonObject, Score
-from harness.wording import first_few, truncated
+from harness.wording import join_first, truncate
 
 LONGEST_REASON = 300  # maximum characters of a score's reason, and of each text in its details
 LONGEST_TEXT = 60  # maximum characters of a string in a score's details and reason
@@ -249,7 +249,7 @@ def described(transformation: Transformation, nouns: Nouns) -> str:
         case grammar.Min(do=do):
             return f"the least of {described(do, nouns)}"
         case grammar.MeasureOp(name=name):
-            with calling(f"The measure {name!r}"):
+            with wrap_errors(f"The measure {name!r}"):
                 return grammar.measure(name).phrase(f"{noun}s")
 
 
@@ -378,7 +378,7 @@ def score(result: CheckResult) -> Score:
         constraints.append(details)
     why = ""
     if not result.passed:
-        why = truncated("; ".join(reasons), LONGEST_REASON)
+        why = truncate("; ".join(reasons), LONGEST_REASON)
     return Score(result.passed, result.passed, why, {"constraints": constraints})
 
 
@@ -454,8 +454,8 @@ def _left_out(base: Base, target: Target) -> Target:
 def _details(finding: ConstraintFinding) -> JsonObject:
     left_out = _left_out(finding.base, finding.target)
     return {
-        "constraint": truncated(clause(finding.base, finding.target), LONGEST_REASON),
-        "kind": truncated(_kind(finding.base, left_out), LONGEST_REASON),
+        "constraint": truncate(clause(finding.base, finding.target), LONGEST_REASON),
+        "kind": truncate(_kind(finding.base, left_out), LONGEST_REASON),
         "passed": finding.passed,
         "observed": _compact(finding.observed),
         "target": _compact(finding.target),
@@ -465,7 +465,7 @@ def _details(finding: ConstraintFinding) -> JsonObject:
 def _compact(value: Observed) -> Any:
     """Return a value as data for JSON, with "…" where it is cut."""
     if isinstance(value, str):
-        return truncated(value, LONGEST_TEXT)
+        return truncate(value, LONGEST_TEXT)
     if not isinstance(value, tuple):
         return value
     parts = [_compact(part) for part in value[:MOST_VALUES]]
@@ -476,9 +476,9 @@ def _compact(value: Observed) -> Any:
 
 def _value_text(value: Observed) -> str:
     if isinstance(value, tuple):
-        return first_few([_value_text(part) for part in value], MOST_VALUES)
+        return join_first([_value_text(part) for part in value], MOST_VALUES)
     if value is None:
         return "none"
     if isinstance(value, str):
-        value = truncated(value, LONGEST_TEXT)
+        value = truncate(value, LONGEST_TEXT)
     return quoted(value)

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any, Literal
 from uuid import uuid4
 
-from harness.records import encodable
+from harness.records import replace_surrogates
 from harness.scoring.validators import limits
 from harness.scoring.validators.limits import (
     MAX_DEPTH,
@@ -110,9 +110,9 @@ class Node:
         if self.items is not None and _INDEX.fullmatch(token):
             if int(token) < len(self.items):
                 child = self.items[int(token)]
-        else:  # pointers are `encodable`, keys need not be; of equal ones, the last counts
+        else:  # pointers are `replace_surrogates`, keys need not be; of equal ones, the last counts
             for key, node in (self.members or {}).items():
-                if token in (key, encodable(key)):
+                if token in (key, replace_surrogates(key)):
                     child = node
         return child.at(rest) if child else None
 

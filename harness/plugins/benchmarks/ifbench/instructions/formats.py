@@ -32,7 +32,7 @@ from harness.plugins.benchmarks.ifeval.instructions import (
     unpunctuated,
 )
 from harness.scoring import quoted_list
-from harness.wording import truncated
+from harness.wording import truncate
 
 CHECKS = Checks()
 
@@ -100,7 +100,7 @@ def options(text: str, options: str) -> None:
     if not _LETTERED.match(options):  # options like ``a), b), c)`` must be given exactly
         allowed = [bare(option).lower() for option in allowed]
         answer = bare(text).lower()
-    require(answer in allowed, f"{truncated(text.strip(), 60)!r} is not one of the options")
+    require(answer in allowed, f"{truncate(text.strip(), 60)!r} is not one of the options")
 
 
 @CHECKS("format:newline")
@@ -303,7 +303,7 @@ def repeat_change(text: str, prompt_to_repeat: str) -> None:
 def repeat_simple(text: str) -> None:
     """Check that the text is only the sentence `ONLY_SENTENCE`, ignoring case."""
     same = text.strip().lower() == ONLY_SENTENCE
-    require(same, f"{truncated(text.strip(), 60)!r} is not the sentence")
+    require(same, f"{truncate(text.strip(), 60)!r} is not the sentence")
 
 
 @CHECKS("repeat:repeat_span")
@@ -319,7 +319,7 @@ def repeat_span(
     if corrected:
         span = " ".join(prompt_to_repeat.split()[n_start : n_end + 1])
     same = text.strip().lower() == span.strip().lower()
-    require(same, f"{truncated(text.strip(), 60)!r}, {truncated(span.strip(), 60)!r} wanted")
+    require(same, f"{truncate(text.strip(), 60)!r}, {truncate(span.strip(), 60)!r} wanted")
 
 
 CAPITALS = published_list("capitals")

@@ -38,7 +38,7 @@ from msgspec import Struct
 
 from harness.config.settings import Settings
 from harness.declarations import declared_members
-from harness.errors import ConfigError, DataInvalid, nearest, raised_as
+from harness.errors import ConfigError, DataInvalid, reraise_as, suggest_name
 from harness.records import Instance, Score
 from harness.scoring import quoted_list
 from harness.scoring.patterns import Pattern, PatternTooSlow
@@ -50,7 +50,7 @@ from harness.scoring.text import (
     has_other_scripts,
     normalize_text,
 )
-from harness.wording import truncated
+from harness.wording import truncate
 
 if TYPE_CHECKING:
     from harness.plugins.benchmarks.punkt import Punkt
@@ -129,7 +129,7 @@ def with_straight_closing_quotes(text: str) -> str:
 
 def shown(text: str) -> str:
     """Return a text in quotes, cut to 40 characters, for a reason."""
-    return repr(truncated(text, 40))
+    return repr(truncate(text, 40))
 
 
 def unpunctuated(text: str) -> str:
@@ -367,14 +367,16 @@ def instruction(
     """
     tables_by_id = table_of_each()
     if name not in tables_by_id:
-        raise DataInvalid(f"there is no instruction {name!r:.80}.", nearest(name, tables_by_id))
+        raise DataInvalid(
+            f"there is no instruction {name!r:.80}.", suggest_name(name, tables_by_id)
+        )
     fields = _arguments(tables_by_id[name].checks[name])
     values: dict[str, Any] = {}
     for key, value in arguments.items():
         if value is None:  # in the published files, null means no argument
             continue
         if key not in fields.__struct_fields__:
-            remedy = nearest(key, fields.__struct_fields__)
+            remedy = suggest_name(key, fields.__struct_fields__)
             raise DataInvalid(f"{name}: there is no argument {key!r:.60}.", remedy)
         values[key] = value
         if isinstance(value, float) and value.is_integer():  # they also write 3.0 for 3
@@ -439,7 +441,7 @@ class InstructionChecker(MayCountWords):
     def __init__(
         self, name: str, arguments: Mapping[str, Any], verdicts: Verdicts, loose: bool
     ) -> None:
-        with raised_as(ConfigError):
+        with reraise_as(ConfigError):
             self._instruction = instruction(name, arguments, verdicts)
         self._loose = loose
 

@@ -43,7 +43,7 @@ from harness.scoring.text import (
     is_whole_word,
 )
 from harness.scoring.text import sentences as sentences_in_any_script
-from harness.wording import truncated
+from harness.wording import truncate
 
 CHECKS = Checks()
 
@@ -276,7 +276,7 @@ def repeat_prompt(text: str, prompt_to_repeat: str) -> None:
     """Check that the text begins with ``prompt_to_repeat``, ignoring case."""
     text = text.strip()
     repeated = text.lower().startswith(prompt_to_repeat.strip().lower())
-    require(repeated, f"begins with {truncated(text, 60)!r}, not with the request")
+    require(repeated, f"begins with {truncate(text, 60)!r}, not with the request")
 
 
 @CHECKS("combination:two_responses")
@@ -302,7 +302,7 @@ def end_phrase(text: str, end_phrase: str, *, corrected: bool = False) -> None:
     if corrected:  # also finds a phrase that ends in a quote
         ends = [end, end.strip('"').strip()]
     holds = any(end.endswith(fold(phrase)) for end in ends)
-    require(holds, f"ends with {stripped[-60:]!r}, {truncated(phrase, 80)!r} wanted")
+    require(holds, f"ends with {stripped[-60:]!r}, {truncate(phrase, 80)!r} wanted")
 
 
 @CHECKS("startend:quotation")
