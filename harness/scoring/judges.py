@@ -50,7 +50,7 @@ _INTRODUCED_LINE = re.compile(
 
 
 def without_quotations(reply: str) -> str:
-    """Return a judge's reply with "…" in place of what it quotes: see `unquoted`.
+    """Return a judge's reply with "…" in place of what it quotes: see `replace_quotations`.
 
     The line after words such as "The model wrote:" is a quotation even without quotation marks.
     Text that is struck out is dropped.
