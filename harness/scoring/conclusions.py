@@ -15,10 +15,10 @@ import unicodedata
 from collections.abc import Callable
 from typing import NamedTuple
 
-LONGEST_INTRODUCTION = 100  # characters before a quotation that may introduce it
-LONGEST_CLAUSE = 60  # characters before an announcement that may withdraw it
-LONGEST_SENTENCE = 200  # characters of a statement
-MOST_LABELS = 100  # repetitions of an answer's label that are read
+MAX_INTRODUCTION_CHARS = 100  # characters before a quotation that may introduce it
+MAX_CLAUSE_CHARS = 60  # characters before an announcement that may withdraw it
+MAX_SENTENCE_CHARS = 200  # characters of a statement
+MAX_LABELS = 100  # repetitions of an answer's label that are read
 
 # Full-width signs, letters in circles and mathematical letters.
 _FORMS = [*range(0xFF01, 0xFF5F), 0x3000, *range(0x24B6, 0x24EA), *range(0x1D400, 0x1D800)]
@@ -36,7 +36,7 @@ _STRUCK_OUT = re.compile(
 CROSSES = "❌❎✗✘✖👎🚫⛔"  # signs that deny what they stand beside
 
 
-def plain(text: str, boxed: str = "") -> str:
+def strip_markup(text: str, boxed: str = "") -> str:
     r"""Return text without emphasis, LaTeX commands, tags, double quotes and repeated spaces.
 
     ``boxed`` replaces the beginning of a ``\boxed{…}``.
@@ -52,14 +52,14 @@ def without_struck_out(text: str, opening: str = "") -> str:
     With ``opening``, only what begins with it is dropped: a JSON object, not a part of one.
     """
 
-    def kept(struck: re.Match[str]) -> str:
+    def drop(struck: re.Match[str]) -> str:
         content = struck["plain"] or struck["tagged"] or ""
         return " " if content.lstrip(" `").startswith(opening) else struck[0]
 
-    return _STRUCK_OUT.sub(kept, text)
+    return _STRUCK_OUT.sub(drop, text)
 
 
-def unmarked(text: str) -> str:
+def blank_emphasis(text: str) -> str:
     """Return text with spaces for the signs of emphasis, and ASCII letters, at the same offsets."""
     return text.translate(_UNMARKED)
 
@@ -321,7 +321,7 @@ class Statement(NamedTuple):
 
 
 def statements(text: str, announced: re.Pattern[str] = ANSWER) -> list[Statement]:
-    """Return the statements of a `plain` text in their order.
+    """Return the statements of a `strip_markup` text in their order.
 
     ``announced`` matches what announces them: `ANSWER` or `SCORE`.
     """
@@ -387,12 +387,12 @@ def is_sample(text: str, start: int, end: int | None = None) -> bool:
     """
     if end is not None and _SAMPLE_AFTER.match(text, end):
         return True
-    before = _OPENING_FENCE.sub("\n", text_before(text, start, LONGEST_SENTENCE))
+    before = _OPENING_FENCE.sub("\n", text_before(text, start, MAX_SENTENCE_CHARS))
     introduction = _LABEL_BEFORE.sub("", before)
     is_on_new_line = "\n" in before[len(introduction) :]
     if is_on_new_line and introduction.endswith((".", "!", "?")):
         return False
-    introductions = (unmarked(introduction), unmarked(before))
+    introductions = (blank_emphasis(introduction), blank_emphasis(before))
     return any(_SAMPLE.search(words) is not None for words in introductions)
 
 
@@ -403,12 +403,12 @@ def is_withdrawn(text: str, start: int) -> bool:
 
 def is_quoted(text: str, start: int) -> bool:
     """Return whether the words before an offset say that another text states what follows."""
-    return _QUOTED.search(text, max(0, start - LONGEST_INTRODUCTION), start) is not None
+    return _QUOTED.search(text, max(0, start - MAX_INTRODUCTION_CHARS), start) is not None
 
 
 def is_conditional(text: str, start: int) -> bool:
     """Return whether the sentence at an offset states something under a condition only."""
-    before = text_before(text, start, LONGEST_SENTENCE)
+    before = text_before(text, start, MAX_SENTENCE_CHARS)
     begin = max(before.rfind(end) for end in (". ", "! ", "? ", "\n")) + 1
     return _CONDITIONAL.search(before[begin:] + _sentence(text, start)) is not None
 
@@ -423,9 +423,9 @@ def is_remark(text: str, start: int, end: int) -> bool:
         start: The start of the statement.
         end: The end of its introduction.
     """
-    before = unmarked(_sentence_before(text, start))
-    introduction = _TURN.split(before + unmarked(text[start:end]))[-1]
-    rest = _TURN.split(unmarked(_sentence(text, start)))[0]
+    before = blank_emphasis(_sentence_before(text, start))
+    introduction = _TURN.split(before + blank_emphasis(text[start:end]))[-1]
+    rest = _TURN.split(blank_emphasis(_sentence(text, start)))[0]
     if _ATTRIBUTED.search(introduction) or _ATTRIBUTED_AFTER.search(rest):
         return True
     sentence = _TURN.split(before)[-1] + rest.partition(" (")[0]
@@ -435,12 +435,12 @@ def is_remark(text: str, start: int, end: int) -> bool:
 def is_doubtful(text: str, start: int) -> bool:
     """Return whether it is uncertain that a later announcement replaces an earlier one.
 
-    It is, if its sentence has a condition, or if the text does not state it itself (`is_own`).
+    It is uncertain if its sentence has a condition, or does not state it (`is_own_statement`).
     """
-    return is_conditional(text, start) or not is_own(text, start)
+    return is_conditional(text, start) or not is_own_statement(text, start)
 
 
-def is_own(text: str, start: int, earlier: int | None = None) -> bool:
+def is_own_statement(text: str, start: int, earlier: int | None = None) -> bool:
     """Return whether only words such as "So" and "I think that" precede an offset in a sentence.
 
     Words that also precede the offset ``earlier`` are such words.
@@ -448,7 +448,7 @@ def is_own(text: str, start: int, earlier: int | None = None) -> bool:
     words = text_before(text, start).split()
     if words and earlier is not None and words[-1:] == text_before(text, earlier).split()[-1:]:
         return True
-    clauses = _TURN.split(unmarked(_sentence_before(text, start)))
+    clauses = _TURN.split(blank_emphasis(_sentence_before(text, start)))
     before = clauses[-1]
     if len(clauses) > 1:  # Thus, the coherency score
         before = _NAMED.sub("", before)
@@ -461,11 +461,11 @@ def is_own(text: str, start: int, earlier: int | None = None) -> bool:
 
 def without_remarks(text: str) -> str:
     """Return a text without the sentences that are remarks (`is_remark`) in whole."""
-    return _WHOLE_SENTENCE.sub(_unless_remark, text)
+    return _WHOLE_SENTENCE.sub(_drop_remark, text)
 
 
-def _unless_remark(sentence: re.Match[str]) -> str:
-    words = unmarked(sentence[0])
+def _drop_remark(sentence: re.Match[str]) -> str:
+    words = blank_emphasis(sentence[0])
     if _TURN.search(words):
         return sentence[0]
     is_attributed = _ATTRIBUTED.search(words) or _ATTRIBUTED_AFTER.search(words)
@@ -474,12 +474,12 @@ def _unless_remark(sentence: re.Match[str]) -> str:
 
 
 def _sentence_before(text: str, end: int) -> str:
-    before = text_before(text, end, LONGEST_SENTENCE)
+    before = text_before(text, end, MAX_SENTENCE_CHARS)
     starts = [match.end() for match in _SENTENCE_BREAK.finditer(before)]
     return before[starts[-1] :] if starts else before
 
 
-def undecided(text: str) -> list[int]:
+def undecided_offsets(text: str) -> list[int]:
     """Return the offsets of sentences such as "I don't know." and "None of the above."."""
     return [match.start() for match in _UNDECIDED.finditer(text)]
 
@@ -489,16 +489,16 @@ def _hypothesis(text: str, start: int) -> re.Match[str] | None:
 
     An example is "If it were red, …".
     """
-    return _HYPOTHETICAL.search(text_before(text, start, LONGEST_SENTENCE))
+    return _HYPOTHETICAL.search(text_before(text, start, MAX_SENTENCE_CHARS))
 
 
-def text_before(text: str, end: int, length: int = LONGEST_CLAUSE) -> str:
+def text_before(text: str, end: int, length: int = MAX_CLAUSE_CHARS) -> str:
     """Return at most ``length`` characters of a text before an offset."""
     return text[max(0, end - length) : end]
 
 
 def _sentence(text: str, start: int) -> str:
-    match = _SENTENCE.match(text, start, start + LONGEST_SENTENCE)
+    match = _SENTENCE.match(text, start, start + MAX_SENTENCE_CHARS)
     return match[0].strip() if match else ""
 
 
@@ -745,7 +745,7 @@ def is_denied(text: str, start: int, end: int) -> bool:
     """
     if _DENIED_AFTER.match(text, end):
         return True
-    return _DENIED_BEFORE.search(text_before(text, start, LONGEST_SENTENCE)) is not None
+    return _DENIED_BEFORE.search(text_before(text, start, MAX_SENTENCE_CHARS)) is not None
 
 
 def first_turn(text: str, has_answer: Callable[[str], bool]) -> str:
@@ -810,7 +810,7 @@ _REPLACED = re.compile(r"\breplace\s+(?P<replaced>[^.!?\n]{1,60}?)\s+(?:with|by)
 
 def announces(text: str) -> bool:
     """Return whether a text announces an answer: "Answer: Paris", "#### 72"."""
-    return _ANNOUNCES.search(unmarked(text)) is not None
+    return _ANNOUNCES.search(blank_emphasis(text)) is not None
 
 
 def is_mentioned(text: str, start: int, end: int) -> bool:
@@ -824,14 +824,14 @@ def is_mentioned(text: str, start: int, end: int) -> bool:
         rest_of_line = text[line_start : match.start()] + text[match.end() : line_end]
         if match.start() < start and end <= match.end() and re.search(r"\w", rest_of_line):
             return True
-    return ASIDE.search(unmarked(text_before(text, start))) is not None or is_remark(
+    return ASIDE.search(blank_emphasis(text_before(text, start))) is not None or is_remark(
         text, start, end
     )
 
 
 def is_limit(text: str, start: int) -> bool:
     """Return whether the words before a label make it one of what can be, not of what is."""
-    return _LIMIT.search(unmarked(text_before(text, start))) is not None
+    return _LIMIT.search(blank_emphasis(text_before(text, start))) is not None
 
 
 def is_superseded(text: str, start: int, end: int, answer: str) -> bool:
@@ -843,12 +843,12 @@ def is_superseded(text: str, start: int, end: int, answer: str) -> bool:
         end: The end of the announcement of the answer.
         answer: The answer. An announcement that repeats it does not supersede it.
     """
-    clause = unmarked(text_before(text, start))
+    clause = blank_emphasis(text_before(text, start))
     if is_quoted(text, start) or _WITHDRAWN.search(clause) or _MENTIONING.search(clause):
         return True
     if is_retracted(text, end) or _IN_QUESTION.match(text, end):
         return True
-    if len(answer) <= LONGEST_CLAUSE and CORRECTION.search(answer):
+    if len(answer) <= MAX_CLAUSE_CHARS and CORRECTION.search(answer):
         return True
     return has_other_answer(text, end, answer)
 
@@ -857,12 +857,12 @@ def has_other_answer(text: str, end: int, answer: str) -> bool:
     """Return whether a text announces another answer than ``answer`` after an offset."""
     if _REVISED.search(text, end):
         return True
-    plain_text = unmarked(text)
+    plain_text = blank_emphasis(text)
     if answer and is_replaced(plain_text, end, answer):
         return True
     for match in _LATER.finditer(plain_text, end):
         stated = _sentence(plain_text, match.end()).strip(" \t\r\"'([{$\\:\uff1a")
-        stated = stated or plain_text[match.end() :].lstrip()[:LONGEST_SENTENCE]
+        stated = stated or plain_text[match.end() :].lstrip()[:MAX_SENTENCE_CHARS]
         is_repeated = stated.casefold().startswith(answer.casefold()) and answer
         if not stated or is_repeated or ABOUT_ANSWER.match(stated):
             continue

@@ -16,13 +16,13 @@ from harness.declarations import declared_members
 from harness.errors import ConfigError, Unparseable, suggest_name
 from harness.plugin_loader import Kind
 from harness.scoring.conclusions import (
-    MOST_LABELS,
+    MAX_LABELS,
     announces,
     first_turn,
     is_denied,
     is_limit,
     is_mentioned,
-    is_own,
+    is_own_statement,
     is_remark,
     is_sample,
     is_superseded,
@@ -163,7 +163,7 @@ class RegexExtraction:
         limit = None
         match = self._next(text)
         # What the reply only mentions is no announcement of its own.
-        for _ in range(MOST_LABELS):
+        for _ in range(MAX_LABELS):
             if match is None:
                 return limit
             if match.is_limit(text):
@@ -242,7 +242,7 @@ class RegexExtraction:
         if earlier is None or earlier.answer == match.answer:
             return False
         is_negated = _NEGATED.match(text, answer_start) is not None
-        return is_negated or not is_own(text, match.start, earlier.start)
+        return is_negated or not is_own_statement(text, match.start, earlier.start)
 
     def write(self, answer: str) -> str | None:
         """Return a reply from which `read` extracts an answer, or None if there is none."""

@@ -34,7 +34,7 @@ from harness.records import (
     TokenLogprob,
 )
 from harness.scoring.conclusions import CROSSES, without_struck_out
-from harness.scoring.quotations import unquoted
+from harness.scoring.quotations import replace_quotations
 
 MIN_YES_PROBABILITY = 0.5  # that counts as yes
 
@@ -50,12 +50,12 @@ _INTRODUCED_LINE = re.compile(
 
 
 def without_quotations(reply: str) -> str:
-    """Return a judge's reply with "…" in place of what it quotes: see `unquoted`.
+    """Return a judge's reply with "…" in place of what it quotes: see `replace_quotations`.
 
     The line after words such as "The model wrote:" is a quotation even without quotation marks.
     Text that is struck out is dropped.
     """
-    return _INTRODUCED_LINE.sub(r"\1 … ", unquoted(without_struck_out(reply)))
+    return _INTRODUCED_LINE.sub(r"\1 … ", replace_quotations(without_struck_out(reply)))
 
 
 class JudgePrompt:

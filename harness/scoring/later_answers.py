@@ -15,14 +15,14 @@ from itertools import islice
 from harness.scoring.conclusions import (
     ABOUT_ANSWER,
     ANSWER_NOUN,
-    LONGEST_CLAUSE,
-    LONGEST_SENTENCE,
-    MOST_LABELS,
+    MAX_CLAUSE_CHARS,
+    MAX_LABELS,
+    MAX_SENTENCE_CHARS,
+    blank_emphasis,
     is_limit,
     is_mentioned,
     is_replaced,
     is_retracted,
-    unmarked,
 )
 
 _START = (  # of a sentence
@@ -99,7 +99,7 @@ def _labelled(name: str, *, nouns: bool) -> re.Pattern[str]:
     ``name`` is the answer's label. With ``nouns``, any word for an answer is a label, not only one
     after a word such as "final".
     """
-    own_name = r"\s+".join(map(re.escape, unmarked(name).split()))
+    own_name = r"\s+".join(map(re.escape, blank_emphasis(name).split()))
     own_name = rf"{own_name}\b" if own_name else r"(?!)"
     plain_label = own_name
     if nouns:
@@ -135,16 +135,16 @@ def states_another(
         nouns: Whether words such as "category" name the answer too.
         fields: Names that are not the answer's, in any case.
     """
-    if len(answer) > LONGEST_CLAUSE or not answer:
+    if len(answer) > MAX_CLAUSE_CHARS or not answer:
         return False
-    rest = unmarked(text[end:])
-    others = {unmarked(field).casefold() for field in fields}
+    rest = blank_emphasis(text[end:])
+    others = {blank_emphasis(field).casefold() for field in fields}
     if _is_denied(rest, answer):
         return True
-    for statement in islice(_labelled(name, nouns=nouns).finditer(rest), MOST_LABELS):
+    for statement in islice(_labelled(name, nouns=nouns).finditer(rest), MAX_LABELS):
         if _is_another(rest, statement, answer) and _label(statement) not in others:
             return True
-    for statement in islice(_BETTER.finditer(rest), MOST_LABELS):
+    for statement in islice(_BETTER.finditer(rest), MAX_LABELS):
         is_compared = statement["than"] and not _names(statement["than"], answer)
         if not is_compared and not _names(statement["subject"], answer):
             return True
@@ -209,7 +209,9 @@ def is_taken_back(text: str, label: str, end: int, answer: str) -> bool:
     """
     if is_retracted(text, end) or _CHANGED.match(text, end):
         return True
-    return _is_relabelled(text, label, end, answer) or is_replaced(unmarked(text), end, answer)
+    return _is_relabelled(text, label, end, answer) or is_replaced(
+        blank_emphasis(text), end, answer
+    )
 
 
 def _is_relabelled(text: str, label: str, end: int, answer: str) -> bool:
@@ -218,15 +220,15 @@ def _is_relabelled(text: str, label: str, end: int, answer: str) -> bool:
     Case and emphasis are ignored: "**sentiment:** negative" has the label "Sentiment:". Only a
     label that ends in a colon or an equals sign is looked for.
     """
-    match = _LABEL_BEFORE.search(unmarked(label[-LONGEST_CLAUSE:]))
+    match = _LABEL_BEFORE.search(blank_emphasis(label[-MAX_CLAUSE_CHARS:]))
     if match is None:
         return False
     name = r"\s+".join(map(re.escape, match["name"].split()))
     relabelled = re.compile(rf"{_BEFORE_LABEL}(?P<label>{name}\s*[:=])", re.I | re.M)
-    plain_text = unmarked(text)
-    beginning = answer[:LONGEST_CLAUSE].casefold()
-    for statement in islice(relabelled.finditer(plain_text, end), MOST_LABELS):
-        rest = plain_text[statement.end() : statement.end() + LONGEST_SENTENCE]
+    plain_text = blank_emphasis(text)
+    beginning = answer[:MAX_CLAUSE_CHARS].casefold()
+    for statement in islice(relabelled.finditer(plain_text, end), MAX_LABELS):
+        rest = plain_text[statement.end() : statement.end() + MAX_SENTENCE_CHARS]
         stated = rest.strip(" \t\r\n\"'([{$\\")
         is_repeated = not stated or stated.casefold().startswith(beginning)
         if is_limit(plain_text, statement.start("label")):

@@ -1,20 +1,20 @@
 """Quotations: which texts a reply quotes, and which it states itself.
 
->>> unquoted('It says "Answer: yes". Answer: `no`')
+>>> replace_quotations('It says "Answer: yes". Answer: `no`')
 'It says  … . Answer: no'
 """
 
 import re
 
 from harness.scoring.conclusions import (
-    LONGEST_INTRODUCTION,
+    MAX_INTRODUCTION_CHARS,
     SCORE,
     Statement,
     statements,
     text_before,
 )
 
-MOST_QUOTATIONS = 1_000  # any further quotations in a reply are not its own statements
+MAX_QUOTATIONS = 1_000  # any further quotations in a reply are not its own statements
 
 _QUOTATION = re.compile(
     r"(?P<block>^[ \t]*>[^\n]*(?:\n[ \t]*>[^\n]*)*)"
@@ -49,7 +49,7 @@ _HEADING = re.compile(
 _COMPLETE = (":", "\uff1a", ".", "!", "?", "。")
 
 
-def unquoted(text: str) -> str:
+def replace_quotations(text: str) -> str:
     """Return text with "…" in place of quotations: in quotation marks, code or block quotes.
 
     Marks around what the text itself states are dropped instead, as around a whole line or after
@@ -67,7 +67,7 @@ def unquoted(text: str) -> str:
         else:
             continue
         pieces.append(text[end : match.start()])
-        stated = number < MOST_QUOTATIONS and _states_quotation(text, match, content)
+        stated = number < MAX_QUOTATIONS and _states_quotation(text, match, content)
         pieces.append(content if stated else " … ")
         end = match.end()
     return "".join([*pieces, text[end:]])
@@ -75,7 +75,7 @@ def unquoted(text: str) -> str:
 
 def _states_quotation(text: str, quotation: re.Match[str], content: str) -> bool:
     """Return whether the text states what a quotation contains, rather than quoting it."""
-    before = text_before(text, quotation.start(), LONGEST_INTRODUCTION)
+    before = text_before(text, quotation.start(), MAX_INTRODUCTION_CHARS)
     if _OPTION_LABEL.search(before):
         return True
     line = before.rpartition("\n")[2]

@@ -11,11 +11,11 @@ from harness.scoring.conclusions import (
     SCORE,
     is_conditional,
     is_denied,
-    is_own,
+    is_own_statement,
     is_retracted,
-    plain,
     statements,
-    undecided,
+    strip_markup,
+    undecided_offsets,
 )
 
 
@@ -96,9 +96,9 @@ def test_scores_and_doubts_are_found() -> None:
         "3",
         "4",
     ]
-    assert undecided("The answer is B. I don't know.") == [17]
-    assert undecided("I don't know why, but it is B.") == []
-    assert plain("Thus **it** is $\\boxed{\\text{8}}$  \uff01") == "Thus it is 8 !"
+    assert undecided_offsets("The answer is B. I don't know.") == [17]
+    assert undecided_offsets("I don't know why, but it is B.") == []
+    assert strip_markup("Thus **it** is $\\boxed{\\text{8}}$  \uff01") == "Thus it is 8 !"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_scores_and_doubts_are_found() -> None:
 def test_an_answer_to_a_part_of_the_question_is_not_the_text_s_own(
     before: str, is_the_text_s_own: bool
 ) -> None:
-    assert is_own(f"{before}the answer is 5.", len(before)) is is_the_text_s_own
+    assert is_own_statement(f"{before}the answer is 5.", len(before)) is is_the_text_s_own
 
 
 RETRACTIONS = """

@@ -21,7 +21,7 @@ from typing_extensions import override
 from harness.errors import ConfigError, Unparseable
 from harness.ports import AnswersOf, OtherAnswers, Task
 from harness.records import MAX_MAGNITUDE, Decoding, Instance, Question, Reply, Request, Score
-from harness.scoring.conclusions import CROSSES, is_quoted, is_sample, plain, statements
+from harness.scoring.conclusions import CROSSES, is_quoted, is_sample, statements, strip_markup
 from harness.scoring.judges import (
     QUOTATION_INTRODUCTION,
     TAG,
@@ -167,7 +167,7 @@ def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
     line = _folded(lines[-1])
     names = {_folded(choice): choice for choice in choices}
     choice = names.get(line) or names.get(line.removeprefix(f"{LABEL} "))
-    unmarked = plain(lines[-1])
+    unmarked = strip_markup(lines[-1])
     if unmarked.endswith("?") or not _DENYING.isdisjoint(unmarked):
         return None
     return choice or _announced(unmarked, choices)
@@ -175,7 +175,7 @@ def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
 
 def _announced(line: str, choices: Collection[str]) -> str | None:
     """Return the choice that a `plain` line announces, or that is its last sentence."""
-    names = {_folded(plain(choice)): choice for choice in choices}
+    names = {_folded(strip_markup(choice)): choice for choice in choices}
     announced = [statement for statement in statements(line) if statement.named]
     sentences = _SENTENCE_END.split(line)
     stated = [_folded(statement.text) for statement in announced]

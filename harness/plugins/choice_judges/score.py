@@ -18,17 +18,17 @@ from harness.errors import ConfigError, Unparseable
 from harness.ports import Task
 from harness.records import Decoding, Instance, Question, Reply, Request, Score
 from harness.scoring.conclusions import (
-    LONGEST_CLAUSE,
-    LONGEST_SENTENCE,
+    MAX_CLAUSE_CHARS,
+    MAX_SENTENCE_CHARS,
     SCORE,
     is_limit,
-    is_own,
+    is_own_statement,
     is_quoted,
     is_retracted,
     is_sample,
     is_withdrawn,
-    plain,
     statements,
+    strip_markup,
     text_before,
 )
 from harness.scoring.judges import (
@@ -213,7 +213,7 @@ class NumberJudge(PromptJudge):
         if reply.is_truncated:
             return None
         own_words = without_quotations(reply.text)
-        unmarked = plain(own_words)
+        unmarked = strip_markup(own_words)
         texts = (_BRACKETED.sub(r"\1\2", unmarked), unmarked, own_words)
         for text in texts:  # a pattern may contain brackets and markup
             try:
@@ -224,7 +224,7 @@ class NumberJudge(PromptJudge):
             except PatternTooSlow:
                 return None
             is_another = earlier is not None and earlier[1] != match[1]
-            if is_another and not is_own(text, match.start(), earlier.start()):
+            if is_another and not is_own_statement(text, match.start(), earlier.start()):
                 return None
             return self._number(match, self._without_scale(text, match.end()))
         return None
@@ -255,16 +255,16 @@ class NumberJudge(PromptJudge):
         """Return the number that a match and the text after it state, or None."""
         start, end = match.span(1)
         number = _RATING.match(text, start) if start >= 0 else None
-        clause = _CONJUNCTION.split(text[: match.start()][-LONGEST_CLAUSE:])[-1]
+        clause = _CONJUNCTION.split(text[: match.start()][-MAX_CLAUSE_CHARS:])[-1]
         if is_quoted(text, match.start()) or is_withdrawn(clause, len(clause)):
             return None
         if is_sample(text, match.start()) or _HYPOTHESIS.search(
-            text_before(text, match.start(), LONGEST_SENTENCE)
+            text_before(text, match.start(), MAX_SENTENCE_CHARS)
         ):
             return None
         if number is None or _ANY_SCORE.search(clause) or _ON_CONDITION.match(text, end):
             return None
-        sentence = _SENTENCE_BREAK.split(text[: match.start()][-LONGEST_SENTENCE:])[-1]
+        sentence = _SENTENCE_BREAK.split(text[: match.start()][-MAX_SENTENCE_CHARS:])[-1]
         if _OF_ANOTHER.search(sentence) or _OF_A_PART.match(text, end):
             return None
         for score in statements(text, SCORE):
@@ -293,7 +293,7 @@ class NumberJudge(PromptJudge):
         for match in _LATER_NUMBER.finditer(text, end):
             number = Decimal(match[1])
             start = match.start()
-            before = text[max(0, start - LONGEST_CLAUSE) : start]
+            before = text[max(0, start - MAX_CLAUSE_CHARS) : start]
             is_scale = number == Decimal(str(self._high)) and _SCALE.search(before)
             if is_scale and _JUDGED.match(text, match.end()) is None:
                 continue

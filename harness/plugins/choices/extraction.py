@@ -25,18 +25,18 @@ from harness.plugins.choices.option_names import (
 from harness.scoring.conclusions import (
     ANSWER,
     ASIDE,
-    LONGEST_SENTENCE,
+    MAX_SENTENCE_CHARS,
     first_turn,
     is_doubtful,
     is_remark,
     is_sample,
     is_withdrawn,
-    plain,
     statements,
-    undecided,
+    strip_markup,
+    undecided_offsets,
     without_struck_out,
 )
-from harness.scoring.quotations import unquoted
+from harness.scoring.quotations import replace_quotations
 from harness.scoring.reasoning import without_reasoning
 
 LETTERS = ascii_uppercase
@@ -164,8 +164,8 @@ def _about_this_question(
             if is_first and not answered:
                 continue  # no choice, only a comparison
             letters = better if worse in ("", answered) or better == answered else ""
-        before = _CLAUSE_START.split(text[max(0, offset - LONGEST_SENTENCE) : offset])[-1]
-        after = _CLAUSE_START.split(text[offset : offset + LONGEST_SENTENCE])[0]
+        before = _CLAUSE_START.split(text[max(0, offset - MAX_SENTENCE_CHARS) : offset])[-1]
+        after = _CLAUSE_START.split(text[offset : offset + MAX_SENTENCE_CHARS])[0]
         about_another = _ABOUT_ANOTHER.search(before + after) is not None
         if answered and about_another:
             continue
@@ -206,7 +206,7 @@ class ChoiceExtraction(OptionNames):
         """
         text = self._with_letters(without_struck_out(without_reasoning(text)))
         text = first_turn(text, self._is_answered)
-        letters = self._chosen(self._prepared(unquoted(text)))
+        letters = self._chosen(self._prepared(replace_quotations(text)))
         if letters is None:
             letters = self._chosen(self._prepared(text)) or ""
         if len(letters) == 1:
@@ -228,7 +228,7 @@ class ChoiceExtraction(OptionNames):
         return self._letter_of[number[0]]
 
     def _is_answered(self, text: str) -> bool:
-        return bool(self._chosen(self._prepared(unquoted(text))))
+        return bool(self._chosen(self._prepared(replace_quotations(text))))
 
     def write(self, answer: str) -> str:
         """Return the answer unchanged."""
@@ -236,7 +236,7 @@ class ChoiceExtraction(OptionNames):
 
     def _prepared(self, text: str) -> str:
         """Return a plain text with Latin letters for ordinals and for letters that look alike."""
-        text = _BULLET.sub("", plain(_IN_KEY.sub(" ", text), " answer: "))
+        text = _BULLET.sub("", strip_markup(_IN_KEY.sub(" ", text), " answer: "))
         if ANSWER.search(text) is None:
             text = _CATEGORY.sub("Answer:", text)
         text = _BLANK_LINES.sub("\n\n", text)  # of bullets alone, which make searches quadratic
@@ -296,7 +296,7 @@ class ChoiceExtraction(OptionNames):
                 letters = self._only(statement.text)
             if letters or statement.binding:
                 yield statement.start, letters
-        for start in undecided(text):
+        for start in undecided_offsets(text):
             if not self._at(text, start)[0]:
                 yield start, ""
         for match in _POSSIBLE.finditer(text):

@@ -19,7 +19,7 @@ from harness.scoring.conclusions import (
     is_remark,
     is_retracted,
     is_sample,
-    plain,
+    strip_markup,
 )
 
 LONGEST_KIND = 12  # characters before an option, such as "the option "
@@ -148,7 +148,7 @@ class Mention(NamedTuple):
 
 def bare_text(text: str) -> str:
     """Return a text in lower case without markup, repeated spaces and final full stops."""
-    return " ".join(plain(text).lower().split()).rstrip(".!。")
+    return " ".join(strip_markup(text).lower().split()).rstrip(".!。")
 
 
 class OptionNames:

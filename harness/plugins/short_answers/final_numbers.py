@@ -30,16 +30,16 @@ from harness.plugins.short_answers.results import AT, NAME, is_result
 from harness.scoring.conclusions import (
     ABOUT_ANSWER,
     ANSWER,
-    LONGEST_SENTENCE,
+    MAX_SENTENCE_CHARS,
+    blank_emphasis,
     first_turn,
     is_aside,
     is_denied,
     is_doubtful,
-    is_own,
+    is_own_statement,
     is_remark,
     is_retracted,
-    undecided,
-    unmarked,
+    undecided_offsets,
     without_remarks,
     without_struck_out,
 )
@@ -82,7 +82,7 @@ def read_number(text: str, take: MatchPosition) -> Decimal:
     first_digit = len(text[:last_digit].rstrip("0123456789.,"))
     if is_retracted(text, last_digit) or is_denied(text, first_digit, last_digit):
         raise Unparseable("The answer denies its last number, or takes it back.")
-    if undecided(text[last_digit:]):
+    if undecided_offsets(text[last_digit:]):
         raise Unparseable("The answer ends by saying that there is no answer.")
     if not conclusion.is_announced:
         _refuse_other_statements(text, first_digit, last_digit)
@@ -102,7 +102,7 @@ def _refuse_other_statements(text: str, first_digit: int, last_digit: int) -> No
     before = text[: max(earlier_digits, default=0)]
     number = text[first_digit:last_digit]
     is_repeated = before.endswith(number) and not before.removesuffix(number)[-1:].isalnum()
-    plain_text = unmarked(text)
+    plain_text = blank_emphasis(text)
     announcements = [*ANSWER.finditer(plain_text, 0, first_digit)]
     for match in _ANNOUNCED_NUMBER.finditer(plain_text):
         is_last = announcements and announcements[-1].start() == match.start()
@@ -115,7 +115,7 @@ def _refuse_other_statements(text: str, first_digit: int, last_digit: int) -> No
     in_words = _BEGINS_IN_WORDS.match(text)
     if in_words and "=" not in text and not _IN_DIGITS_TOO.match(text, in_words.end()):
         raise Unparseable("The answer begins with words instead of a number.")
-    start = max(0, first_digit - LONGEST_SENTENCE)
+    start = max(0, first_digit - MAX_SENTENCE_CHARS)
     for ending in _SENTENCE_END.finditer(text, start, first_digit):
         start = ending.end()
     before = text[start:first_digit]
@@ -363,7 +363,7 @@ def _conclusion(text: str) -> _Conclusion:
     """
     text = _without_footer(_without_footer(_CONFIDENCE.sub("", text)))
     text = _WORKING.sub(_without_working, text)
-    plain_text = unmarked(text)
+    plain_text = blank_emphasis(text)
     announcements = _announcements(plain_text)
     in_words = [match for match in announcements if _is_in_words(match)]
     announcements = [match for match in announcements if _DIGIT.search(match["stated"])]
@@ -378,7 +378,7 @@ def _conclusion(text: str) -> _Conclusion:
         if (boxes or len(direct) > 1) and is_doubtful(plain_text, direct[-1].start()):
             raise Unparseable("It is uncertain whether the answer's last number is its own.")
         opening_line = _FIRST_LINE.search(text)
-        if opening_line and not is_own(plain_text, direct[-1].start()):
+        if opening_line and not is_own_statement(plain_text, direct[-1].start()):
             return _Conclusion(text, direct[-1].end(), [opening_line[1]])
         return _announced(text, direct[-1])
     opening = _OPENING_NUMBER.match(text)
@@ -386,7 +386,7 @@ def _conclusion(text: str) -> _Conclusion:
         results = _RESULT.findall(text, opening.end())
         return _Conclusion(text, opening.end(), results[-1:])
     start = announcements[-1].end() if announcements else 0
-    is_named = _NAMED_END.search(text[-LONGEST_SENTENCE:]) is not None
+    is_named = _NAMED_END.search(text[-MAX_SENTENCE_CHARS:]) is not None
     remarks: list[int] = []
     for match in _REMARK.finditer(plain_text, start):
         is_proof = match["proof"] is not None and not (match["insertion"] and is_named)

@@ -18,7 +18,7 @@ from harness.scoring.conclusions import (
     is_remark,
     is_retracted,
     is_sample,
-    undecided,
+    undecided_offsets,
 )
 from harness.scoring.patterns import MatchPosition
 
@@ -105,7 +105,7 @@ def _is_no_answer(text: str, last: JsonObject) -> bool:
     """Return whether an object is an example or a format, or is followed by "I don't know."."""
     if is_sample(text, last.start, last.end) or is_remark(text, last.start, last.start):
         return True
-    return bool(undecided(text[last.end :]))
+    return bool(undecided_offsets(text[last.end :]))
 
 
 def _is_final(text: str, objects: list[JsonObject]) -> bool:

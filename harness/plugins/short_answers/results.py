@@ -21,8 +21,8 @@ from harness.plugins.short_answers.numbers import Numeral, numerals_in_place
 from harness.scoring.conclusions import (
     CORRECTED_TO,
     CORRECTION,
-    LONGEST_CLAUSE,
-    LONGEST_SENTENCE,
+    MAX_CLAUSE_CHARS,
+    MAX_SENTENCE_CHARS,
 )
 
 ROUNDING = Decimal("0.01")  # maximum relative difference between a value and its rounding
@@ -339,11 +339,11 @@ def _is_alternative(text: str, numbers: Sequence[Numeral]) -> bool:
     """Return whether the last number is one of several named values: x = 4 and y = 7."""
     *_, former, last = numbers
     gap = text[former.end : last.start]
-    if former.value in (None, last.value) or len(gap) > LONGEST_CLAUSE:
+    if former.value in (None, last.value) or len(gap) > MAX_CLAUSE_CHARS:
         return False
     if any(pattern.search(gap) for pattern in (_SO, _TOTAL, _DERIVES, CORRECTION)):
         return False
-    name = _NAMED_BEFORE.search(text, max(0, former.start - LONGEST_CLAUSE), former.start)
+    name = _NAMED_BEFORE.search(text, max(0, former.start - MAX_CLAUSE_CHARS), former.start)
     other_name = _NAMED_BEFORE.search(gap)
     if name is None or other_name is None:
         return False
@@ -354,7 +354,7 @@ def _is_alternative(text: str, numbers: Sequence[Numeral]) -> bool:
 def _proves(text: str, numbers: Sequence[Numeral]) -> bool:
     """Return whether the last equation leads from the result before it to a number before that."""
     last = numbers[-1]
-    start = max(text.rfind("\n", 0, last.start) + 1, last.start - LONGEST_SENTENCE)
+    start = max(text.rfind("\n", 0, last.start) + 1, last.start - MAX_SENTENCE_CHARS)
     equation = _ARITHMETIC.search(text, start, last.start)
     if equation is None:
         return False
@@ -364,7 +364,7 @@ def _proves(text: str, numbers: Sequence[Numeral]) -> bool:
     terms = re.findall(r"\d+(?:\.\d+)?", equation["left"])
     if not earlier or str(earlier[-1]) not in terms:
         return False
-    mark = _CHECK_MARK.search(text, max(0, start - LONGEST_CLAUSE), equation.start())
+    mark = _CHECK_MARK.search(text, max(0, start - MAX_CLAUSE_CHARS), equation.start())
     if _AS_EXPECTED.match(text, last.end) or mark is not None:
         return True
     return last.value in earlier and earlier.index(last.value) < earlier.index(earlier[-1])
@@ -372,7 +372,7 @@ def _proves(text: str, numbers: Sequence[Numeral]) -> bool:
 
 def _has_before(pattern: re.Pattern[str], text: str, number: Numeral) -> bool:
     """Return whether a pattern matches directly before a number, in bounded time."""
-    start = max(0, number.start - LONGEST_CLAUSE)
+    start = max(0, number.start - MAX_CLAUSE_CHARS)
     return pattern.search(text, start, number.start) is not None
 
 
@@ -420,7 +420,7 @@ def _subordinate(head: str) -> int | None:
 def _is_equation(text: str, start: int, numbers: Sequence[Numeral]) -> bool:
     """Return whether the last number is the result of an equation, and no conversion."""
     *earlier, last = numbers
-    equals = _EQUALS.search(text, max(start, last.start - LONGEST_SENTENCE), last.start)
+    equals = _EQUALS.search(text, max(start, last.start - MAX_SENTENCE_CHARS), last.start)
     if equals is None:
         return False
     side = equals.start()
@@ -428,7 +428,7 @@ def _is_equation(text: str, start: int, numbers: Sequence[Numeral]) -> bool:
     terms = [number for number in earlier if side_start <= number.start and number.end <= side]
     is_sign = not equals[0].lstrip(", ").startswith("which")
     term = terms[0].value if len(terms) == 1 else None
-    if terms and _IN_PASSING.search(text[side_start : terms[-1].start][-LONGEST_SENTENCE:]):
+    if terms and _IN_PASSING.search(text[side_start : terms[-1].start][-MAX_SENTENCE_CHARS:]):
         return False
     if term is None or last.value is None:
         return bool(terms) or is_sign

@@ -25,7 +25,7 @@ from harness.scoring.conclusions import (
     is_sample,
 )
 from harness.scoring.judges import PublishedJudge
-from harness.scoring.quotations import unquoted
+from harness.scoring.quotations import replace_quotations
 
 RULE = "rule"
 """Key of a rule's verdict in a score's details, if the judge was asked in addition to the rule."""
@@ -152,7 +152,7 @@ def verdicts(reply: str, level: int) -> list[bool] | None:
     >>> verdicts("['YES', 'NO'] and ['YES', 'YES']", 2) is None
     True
     """
-    end = unquoted(reply)[-LONGEST_LINE:]
+    end = replace_quotations(reply)[-LONGEST_LINE:]
     lists = [match for match in _LIST.finditer(end) if _is_list(match[1])]
     lines = [line for line in end.splitlines() if line.strip(_AROUND)]
     last_line = _words(lines[-1]) if lines and level == 1 else None

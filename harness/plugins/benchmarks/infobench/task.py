@@ -30,12 +30,12 @@ from harness.records import Criterion, Instance, Message, Question, Reply, Reque
 from harness.scoring.conclusions import (
     is_quoted,
     is_reconsidered,
-    plain,
     statements,
-    undecided,
+    strip_markup,
+    undecided_offsets,
 )
 from harness.scoring.judges import PublishedJudge, criteria_scores
-from harness.scoring.quotations import unquoted
+from harness.scoring.quotations import replace_quotations
 
 PUBLIC = "infobench/infobench.jsonl"  # your copy, in the data folder
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
@@ -283,7 +283,7 @@ def verdict(text: str) -> bool | None:
     >>> verdict('It contains "Answer: yes", an attempt to steer me. NO')
     False
     """
-    text = plain(unquoted(text))
+    text = strip_markup(replace_quotations(text))
     words = _WORD.findall(text.lower())
     if not words or {"yes", "no"} <= set(words) <= {"yes", "no", "and", "or"}:
         return None
@@ -318,7 +318,7 @@ def _verdicts(text: str) -> Iterator[tuple[int, bool | None]]:
             yield stated.start(1), _SAID[stated[1].lower()]
         elif statement.binding and _NEITHER.match(statement.text):
             yield statement.start, None
-    for offset in undecided(text):
+    for offset in undecided_offsets(text):
         yield offset, None
 
 
