@@ -110,7 +110,7 @@ async def test_a_call_whose_reservation_cannot_be_written_is_not_sent() -> None:
     async def full(more: float, most: float) -> None:
         raise StoreFailed("The disk is full.")
 
-    setting.budget._record = full
+    setting.budget._save = full
     assert all(isinstance(one, StoreFailed) for one in await setting.all(3))
     assert not setting.backend.requests
     assert setting.budget.spent_usd == 0

@@ -62,7 +62,7 @@ def record(folder: RunFolder, run: RunFile, settings: Settings) -> None:
         JsonLinesWriter(folder.path / "judgements.jsonl") as judgements,
     ):
         for place, instance in enumerate(reversed(instances)):
-            turns = getattr(instance.data, "later", ()) and 2
+            turns = getattr(instance.data, "next_turns", ()) and 2
             for sample in (1, 0):
                 for round_ in range(1, (turns or 1) + 1):
                     text = str(ROWS - place - sample)

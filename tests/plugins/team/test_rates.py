@@ -58,7 +58,7 @@ class Process:
         self.sent.append((at, used))
         take = partial(SlidingWindow.reserve, amount=self.size, now=at)
         settle = partial(
-            SlidingWindow.settle, expected=self.size, actual=used, sent=at, now=answered
+            SlidingWindow.settle, expected=self.size, actual=used, sent_at=at, now=answered
         )
         self.changes += [(at, take), (answered, settle)]
 
