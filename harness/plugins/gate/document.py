@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from harness.analysis.metrics import all_cached_note
 from harness.plugins.comparisons.comparison_document import bounds_line
-from harness.plugins.gate.decision import Decision, Outcome, worst
+from harness.plugins.gate.decision import CHANGE, Decision, Outcome, worst
 from harness.plugins.gate.gate import Gate
-from harness.plugins.gate.section import COST, COST_PER_SAMPLE, LATENCY
+from harness.plugins.gate.section import COST, COST_PER_SAMPLE, COUNTS, LATENCY
 from harness.plugins.gate.unjudged import Unjudged
 from harness.report.table import (
     Cell,
@@ -118,7 +118,7 @@ def _notes(gates: Sequence[Gate]) -> Iterator[str]:
         yield "passed or failed: the whole interval is within or beyond the bound."
     if n_uncertain > 1:
         yield "The intervals are adjusted for the number of decisions."
-    if any(decision.what not in (COST, COST_PER_SAMPLE) for decision in exact):
+    if any(decision.what.startswith(CHANGE) for decision in exact):
         yield "The runs have the same answers, so the score has not changed."
     if any(decision.needed for decision in decisions):
         line = "needed: instances that decide in 80% of cases if the true value is this one."
@@ -144,8 +144,14 @@ def _notes(gates: Sequence[Gate]) -> Iterator[str]:
             yield unjudged_line(unjudged, gate, several)
         yield from cached_lines(gate, several)
         yield from gate.notes
-        if gate.outcome == "failed":
+        if any(_concerns_answers(decision) for decision in gate.decisions):
             yield f"What fails: harness show {gate.run.name} --failed"
+
+
+def _concerns_answers(decision: Decision) -> bool:
+    """Return whether answers that fail are the reason why a decision is not "passed"."""
+    is_of_calls = decision.what in (COST, COST_PER_SAMPLE) or LATENCY.fullmatch(decision.what)
+    return decision.outcome != "passed" and not is_of_calls
 
 
 def _gate_data(gate: Gate) -> dict[str, object]:
@@ -171,6 +177,8 @@ def figure_text(decision: Decision, value: float | None) -> str:
         return format_usd(value)
     if LATENCY.fullmatch(decision.what):
         return f"{format_number(value, 3)} s"
+    if decision.method == "exact" and decision.what in COUNTS:
+        return f"{value:,g}"
     return format_number(value, 4)
 
 

@@ -54,13 +54,15 @@ from harness.plugins.gate.decision import (
 from harness.plugins.gate.section import (
     COST,
     COST_PER_SAMPLE,
+    COUNTS,
     LATENCY,
+    WORSE,
     CheckSection,
     above_1,
     beyond_a_rate,
 )
 from harness.plugins.gate.unjudged import Unjudged, unjudged
-from harness.records import CallTotals, Time
+from harness.records import OUTCOMES, CallTotals, Time
 from harness.report.text import format_time
 from harness.store.calls import NO_CALLS, RunCalls, read_calls
 from harness.store.columns import AttemptTable, natural_sort_key
@@ -83,6 +85,7 @@ class Gate:
     n_cached_calls: int = 0  # the part of them whose replies came from the cache
     n_crashed_calls: int = 0  # further calls, which crashed
     judges: Mapping[str, CallTotals] = dataclasses.field(default_factory=dict)
+    score: str = PASS_RATE  # by which the run and its baseline are compared
 
     @property
     def outcome(self) -> Outcome:
@@ -148,7 +151,7 @@ def _measure(
         baseline = _read_finished(baseline_folder)
     refuse_unknown_label("--by", check.by, {variant.name: table})
     bounded = [*check.min, *check.max]
-    if baseline is not None and check.max_drop is not None:
+    if baseline is not None:
         bounded.append(check.score)
     _refuse_without_verdicts(folder, run, bounded)
     for kind, bounds in (("min", check.min), ("max", check.max)):
@@ -167,6 +170,12 @@ def _measure(
             exact.append(_cost(folder, variant, calls, name, high))
         elif match := LATENCY.fullmatch(name):
             latencies.append(_latency(folder, table, int(match[1]), high))
+        elif name in COUNTS and not has_score(table, name):
+            if name == WORSE and not is_verdict(table, check.score):
+                problem = f"worse counts verdicts, but the score {check.score!r:.60} is a number."
+                raise ConfigError(problem, "Set max_drop for it, or score to a verdict.")
+            n = len(_counted_ids(name, variant, baseline and baseline[0], check.score))
+            exact.append(_count(variant, name, n, high))
         else:
             _refuse_unknown_figure(run, name)
             means = _means(run, name, high, check.by)
@@ -175,16 +184,18 @@ def _measure(
     notes: list[str] = []
     if (answered_at := application_answered_at(folder)) is not None:
         notes.append(application_note(variant.name, answered_at))
-    if baseline is not None and check.max_drop is not None:
+    if baseline is not None:
+        refuse_incomparable(baseline[0], [variant])
         if check.score == PASS_RATE or split_k(check.score)[1]:
             refuse_unlike_verdicts(baseline[0], variant)
         notes += differing(baseline[0], [variant], models=True)
+        scores.append(check.score)
+    if baseline is not None and check.max_drop is not None:
         for decision in _changes(baseline, run, check.score, -check.max_drop, check.by):
             if decision.value == 0 and decision.method == "shared replies":
                 exact.append(replace(decision, method="exact", ci95=None, outcome="passed"))
             else:
                 uncertain.append(decision)
-        scores.append(check.score)
     without_score = [unjudged(folder, run, scores, check.max_unjudged)]
     baseline_variant = None
     if baseline is not None:
@@ -202,6 +213,7 @@ def _measure(
         n_cached_calls=model_calls.n_cached_calls,
         n_crashed_calls=model_calls.n_crashed_calls,
         judges=calls.judges,
+        score=check.score,
     )
     return gate, [*(partial(decided, decision) for decision in uncertain), *latencies]
 
@@ -259,7 +271,8 @@ def _refuse_without_verdicts(folder: RunFolder, run: Run, names: Collection[str]
 def _refuse_unknown_figure(run: Run, name: str) -> None:
     variant, table = run
     if not has_score(table, name) and not split_k(name)[1]:
-        figures = [PASS_RATE, *table.scores, COST, COST_PER_SAMPLE, "latency_p50", "latency_p95"]
+        latencies = ["latency_p50", "latency_p95"]
+        figures = [PASS_RATE, *table.scores, COST, COST_PER_SAMPLE, *latencies, *COUNTS]
         problem = f"The run {variant.name!r} has no score or figure {name!r}."
         raise ConfigError(problem, suggest_name(name, figures))
 
@@ -289,6 +302,42 @@ def _cost(folder: RunFolder, run: Variant, calls: RunCalls, name: str, high: flo
         n=run.metrics.n_instances,
         outcome=outcome,
     )
+
+
+def _count(run: Variant, name: str, count: int, high: float) -> Decision:
+    return Decision(
+        what=name,
+        value=float(count),
+        method="exact",
+        bound=high,
+        at_most=True,
+        n=run.metrics.n_instances,
+        outcome="passed" if count <= high else "failed",
+    )
+
+
+def _counted_ids(name: str, run: Variant, baseline: Variant | None, score: str) -> set[str]:
+    """Return the ids of the instances that a figure of `COUNTS` counts.
+
+    Args:
+        name: The figure's name.
+        run: The run.
+        baseline: Its baseline, or None if the run is the baseline.
+        score: The verdict that the figure "worse" compares: all of an instance's answers pass in
+            the baseline, and one fails in the run.
+    """
+    if name == WORSE:
+        if baseline is None:
+            return set()
+        fails = Decision(what=score, value=None, bound=1.0, n=0)
+        passes = replace(fails, at_most=True)
+        passed_before = _beyond(baseline, passes, score) - _beyond(baseline, fails, score)
+        return _beyond(run, fails, score) & passed_before
+    assert run.attempts is not None, "it has been read"
+    table = read_attempts(run.attempts).last_rounds()
+    names = read_names(run.attempts)
+    rows = np.unique(table.instance[table.outcome == OUTCOMES.index(name)])
+    return {names[int(table.instances.digest[row])] for row in rows}
 
 
 def _unpriced_models(run: Variant, calls: RunCalls) -> dict[str, str | None]:
@@ -381,7 +430,6 @@ def instances_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, i
 
 
 def _changes(baseline: Run, run: Run, score: str, bound: float, by: str) -> Iterator[Decision]:
-    refuse_incomparable(baseline[0], [run[0]])
     [(_, before), (_, after)], _, column = scored_runs([baseline, run], score, None)
     pairs = pair(before, after, score=column, weight=baseline[0].weight(column))
     pairs = pairs.sharing(baseline[0].replies().same_as(run[0].replies()))
@@ -416,6 +464,9 @@ def failing(gate: Gate, decision: Decision) -> list[str]:
     For a bound on a verdict's change, instances that also fail in the baseline are left out.
     """
     score = decision.what.removeprefix(CHANGE)
+    if decision.method == "exact" and score in COUNTS:
+        ids = _counted_ids(score, gate.run, gate.baseline, gate.score)
+        return sorted(ids, key=natural_sort_key)
     ids = _beyond(gate.run, decision, score)
     if gate.baseline is not None and score != decision.what:
         ids -= _beyond(gate.baseline, decision, score)

@@ -15,8 +15,14 @@ from typing_extensions import override
 from harness.config.sections import BoundsSection, split_k
 from harness.errors import ConfigError, suggest_name
 from harness.ports import Task, overrides_method
+from harness.records import OUTCOMES
 
 PASS_RATE = "pass_rate"  # noqa: S105 (no password)
+WORSE = "worse"
+COUNTS = (*(outcome for outcome in OUTCOMES if outcome != "ok"), WORSE)
+"""Figures that count: last answers with an outcome, and the instances that pass in the baseline but
+fail in the run. They are exact: one that exceeds its bound fails, however few instances there are.
+"""
 COST = "cost"  # in US dollars, judges included
 COST_PER_SAMPLE = "cost_per_sample"
 LATENCY = re.compile(r"latency_p([1-9]\d?)")  # a percentile of the calls' durations in seconds
@@ -36,8 +42,10 @@ class CheckSection(BoundsSection):
 
     @model_validator(mode="after")
     def _bounds_something(self) -> CheckSection:
-        if (self.baseline is None) != (self.max_drop is None):
-            raise ValueError("baseline and max_drop need each other: set both or neither")
+        if self.baseline is None and (self.max_drop is not None or WORSE in self.max):
+            raise ValueError("max_drop and max.worse need a baseline: set it to the name of a run")
+        if self.baseline is not None and self.max_drop is None and WORSE not in self.max:
+            raise ValueError("a baseline needs max_drop or max.worse: set one of them")
         if self.max_drop is not None and self.max_drop > 1 and _is_rate(self.score):
             raise ValueError(above_1(self.max_drop))
         if not self.min and not self.max and self.baseline is None:
@@ -53,7 +61,7 @@ class CheckSection(BoundsSection):
         """The names of the scores that have bounds or are compared with the baseline."""
         names = list(self.min)
         for name in self.max:
-            if name not in (COST, COST_PER_SAMPLE) and not LATENCY.fullmatch(name):
+            if name not in (COST, COST_PER_SAMPLE, *COUNTS) and not LATENCY.fullmatch(name):
                 names.append(name)
         if self.baseline:
             names.append(self.score)

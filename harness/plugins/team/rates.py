@@ -19,6 +19,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 import msgspec
+from typing_extensions import override
 
 from harness.calls.rate_limits import (
     LIMIT_KEYS,
@@ -147,22 +148,26 @@ class GrantedWindow(SlidingWindow):
         """The reason other than the limit why no calls are admitted."""
         return self._rates.trouble
 
-    def wait(self, amount: float, margin: float, now: float) -> float:
+    @override
+    def wait_s(self, amount: float, margin: float, now: float) -> float:
         """Return 0 if the grant covers an amount, else ask for more and return a pause."""
         if self._rates.covers(self._unit, amount, now):
             return 0.0
         self._rates.ask()
         return GRANT_S  # the next grant comes earlier, and then the limiters admit calls
 
-    def take(self, amount: float, now: float) -> None:
+    @override
+    def reserve(self, amount: float, now: float) -> None:
         """Use a part of the grant for a call that is sent at the time ``now``."""
         self._rates.use(self._unit, amount)
         self._change(SlidingWindow.reserve, amount, now)
 
-    def settle(self, expected: float, actual: float, sent: float, now: float) -> None:
+    @override
+    def settle(self, expected: float, actual: float, sent_at: float, now: float) -> None:
         """Replace the expected use of a call with its actual use."""
-        self._change(SlidingWindow.settle, expected, actual, sent, now)
+        self._change(SlidingWindow.settle, expected, actual, sent_at, now)
 
+    @override
     def observe(self, used: float, now: float, until: float) -> None:
         """Attribute to others the use that only the provider has recorded."""
         self._change(SlidingWindow.observe, used, now, until)

@@ -28,7 +28,7 @@ def test_a_run_is_true_to_its_bounds() -> None:
     assert "the run is the baseline" in repr(own)
     with pytest.raises(ConfigError, match="no bound"):
         run.check()
-    with pytest.raises(ConfigError, match="need each other"):
+    with pytest.raises(ConfigError, match=r"needs max_drop or max\.worse"):
         run.check(baseline=run)
 
 

@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy
+from pydantic import ValidationError
 
 from harness.analysis.clustered import clustered_rate, share_interval
 from harness.analysis.metrics import PASS_RATE
 from harness.plugins.comparisons.p_values import needed_instances
 from harness.plugins.gate.decision import Decision, decided, needed_verdicts, percentile_interval
 from harness.plugins.gate.document import gate_line
-from harness.plugins.gate.gate import Gate, check_runs, instances_by
+from harness.plugins.gate.gate import Gate, check_runs, failing, instances_by
 from harness.plugins.gate.section import CheckSection
 from harness.plugins.gate.unjudged import Unjudged
-from harness.records import NO_ANSWER_IN_TIME, Attempt
+from harness.records import NO_ANSWER_IN_TIME, Attempt, Score
 from harness.store.files import write_json
 from harness.store.run_folder import RunFolder
 from tests.analysis.conftest import Make, TableOf
@@ -354,3 +355,51 @@ def test_an_instance_counts_once_however_many_samples_it_has(make: Make, table_o
     )
     assert instances_by(table, PASS_RATE) == {(): 3}
     assert instances_by(table, PASS_RATE, "kind") == {("x",): 2, ("y",): 1}
+
+
+def written(folder: Path, name: str, attempts: list[Attempt]) -> RunFolder:
+    run = RunFolder(folder, name)
+    write_run(run.path, name, attempts)
+    write_json(run.manifest, MANIFEST | {"samples": len(attempts)})
+    run.write_config(run_file())
+    return run
+
+
+def counted(folder: Path, name: str, bound: float, **keys: Any) -> tuple[Gate, Decision]:
+    """A gate of the run "run" with a bound on one figure, and its decision on this figure."""
+    section = CheckSection(max={name: bound}, **keys)
+    [gate] = check_runs([(RunFolder(folder, "run"), section)], lambda name: RunFolder(folder, name))
+    return gate, next(decision for decision in gate.decisions if decision.what == name)
+
+
+@pytest.mark.parametrize(("bound", "outcome"), [(0, "failed"), (2, "failed"), (3, "passed")])
+def test_a_number_of_crashes_is_exact_for_few_rows(
+    tmp_path: Path, bound: float, outcome: str
+) -> None:
+    crash = {"outcome": "crashed", "passed": False}
+    written(tmp_path, "run", [attempt(f"row {n}", **(crash if n < 3 else {})) for n in range(12)])
+    gate, decision = counted(tmp_path, "crashed", bound, too_few="pass")
+    assert (decision.value, decision.outcome, gate.result) == (3, outcome, outcome)
+    assert failing(gate, decision) == ["row 0", "row 1", "row 2"]
+    assert counted(tmp_path, "truncated", 0)[1].value == 0
+
+
+def test_a_row_that_passed_in_the_baseline_and_fails_now_is_worse(tmp_path: Path) -> None:
+    """Row 0 failed before, row 1 is new, row 2 had one failed sample, and row 4 is better."""
+    before = [attempt(f"row {n}", passed=n not in (0, 4)) for n in (0, 2, 3, 4, 5)]
+    written(tmp_path, "base", [*before, attempt("row 2", sample=1, passed=False)])
+    after = [attempt(f"row {n}", passed=n > 3) for n in range(6)]
+    written(tmp_path, "run", [*after, attempt("row 2", sample=1), attempt("row 5", sample=1)])
+    gate, decision = counted(tmp_path, "worse", 0, baseline="base")
+    assert (decision.value, gate.outcome) == (1, "failed")
+    assert failing(gate, decision) == ["row 3"]
+    assert counted(tmp_path, "worse", 1, baseline="base")[0].outcome == "passed"
+    assert counted(tmp_path, "worse", 0, baseline="run")[0].outcome == "passed"
+    with pytest.raises(ValidationError, match="need a baseline"):
+        CheckSection(max={"worse": 0})
+
+
+def test_the_score_of_a_check_named_like_an_outcome_is_that_score(tmp_path: Path) -> None:
+    scores = {"crashed": Score(0.25)}
+    written(tmp_path, "run", [attempt(f"row {n}", scores=scores) for n in range(12)])
+    assert counted(tmp_path, "crashed", 1)[1].value == 0.25

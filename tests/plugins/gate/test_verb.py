@@ -400,7 +400,7 @@ def test_the_bounds_of_the_run_file(tmp_path: Path) -> None:
         (["--max", "latncy_p95=2"], "Did you mean 'latency_p95'?"),
         (["--baseline", "quickstart", "--max-drop", "0"], "compared with itself"),
         (["--min", "nothing=0.5"], "no score 'nothing'"),
-        (["--max-drop", "0.1"], "need each other"),
+        (["--max-drop", "0.1"], "need a baseline"),
         (["--min", "pass_rate=0.5", "--by", "shape"], "no label 'shape'"),
     ],
 )

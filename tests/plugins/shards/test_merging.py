@@ -190,7 +190,7 @@ async def test_an_interrupted_merge_leaves_no_run(tmp_path: Path) -> None:
     names = [one.name for one in all_runs(tmp_path)]
     script = (
         "import os; from pathlib import Path; from harness.plugins.shards import merging;"
-        "merging.measure = lambda _: os._exit(9);"
+        "merging.compute_metrics = lambda _: os._exit(9);"
         "from harness.config.settings import Settings;"
         f"folder = Path({str(tmp_path)!r});"
         "settings = Settings(runs_dir=folder, cache_dir=folder, data_dir=folder);"

@@ -74,7 +74,7 @@ async def test_machines_pay_for_the_same_calls_once(url: str, tmp_path: Path) ->
 
 async def test_a_reply_of_the_team_is_saved_here_too(url: str, tmp_path: Path) -> None:
     with machine(tmp_path / "a", url) as a:
-        await a.put(KEY, Reply("hi", "stop"), "backend", "model", run_id="run")
+        await a.put(KEY, Reply("hi", "stop"), "backend", "model", run="run")
     with machine(tmp_path / "b", url) as b:
         assert b.get(KEY) is None
         assert await b.fetch(KEY) == Reply("hi", "stop")
