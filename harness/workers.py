@@ -7,6 +7,7 @@ killed.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import pickle
@@ -110,6 +111,12 @@ class Workers:
             self._idle.put(process)
 
 
+_WORKER_CODE = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    f"from {__name__} import _main; _main()"
+)
+
+
 class ProcessEnded(HarnessError):
     """A worker process ended before it returned a result."""
 
@@ -125,7 +132,8 @@ class WorkerProcess:
     @cached_property
     def _process(self) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(  # noqa: S603 (this program)
-            [sys.executable, "-c", f"from {__name__} import _main; _main()"],
+            # Without -P, the modules of the current folder, which may be another's, come first.
+            [sys.executable, "-P", "-c", _WORKER_CODE, json.dumps(sys.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C goes to the calling process, which ends this one

@@ -136,3 +136,17 @@ def test_processes_end_with_the_one_that_began_them(tmp_path: Path) -> None:
     for one in ids:
         while alive(one):  # the test's own limit of time ends it where they stay
             time.sleep(0.05)
+
+
+def test_a_module_of_the_current_folder_is_not_executed(tmp_path: Path) -> None:
+    """The current folder may be that of somebody else's run."""
+    for module in ("re", "typing", "harness", "msgspec"):
+        (tmp_path / f"{module}.py").write_text("import os; os._exit(9)")
+    script = (
+        "from harness.workers import Workers\n"
+        "with Workers(2) as workers:\n"
+        "    print(list(workers.map_in_order(abs, iter([-1, 2]))))\n"
+    )
+    command = [sys.executable, "-P", "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "[1, 2]\n"

@@ -432,9 +432,9 @@ class BudgetedCalls:
 
 
 def plausible_usage(reply: Reply) -> Usage | None:
-    """Return a reply's usage, or None if it is missing or implausibly zero."""
+    """Return a reply's usage, or None if it is missing or has no output tokens for a text."""
     usage = reply.usage
-    if usage is not None and not (usage.input_tokens or usage.output_tokens):
+    if usage is not None and not usage.output_tokens:
         return None if reply.text.strip() and reply.finish_reason not in REFUSALS else usage
     return usage
 

@@ -264,7 +264,7 @@ async def test_a_stopping_run_lets_nobody_wait() -> None:
 
 async def test_a_cancelled_wait_takes_nothing() -> None:
     setting = Setting(100, delay=0.02)
-    setting.backend.answer = lambda _: Reply("2", "stop", Usage(5, 0))
+    setting.backend.answer = lambda _: Reply("2", "refusal", Usage(5, 0))
     tasks = [asyncio.create_task(setting.ask(asked())) for _ in range(5)]
     await asyncio.sleep(0.005)
     for task in tasks[1:3]:
@@ -321,3 +321,9 @@ def test_a_text_has_no_more_tokens_than_bytes() -> None:
     assert token_bounds(asked(constraint=constraint))[0] > read - 20 + len(compact)
     with pytest.raises(ConfigError, match="max_tokens"):
         token_bounds(asked(max_tokens=None))
+
+
+def test_a_text_without_output_tokens_is_not_free() -> None:
+    assert plausible_usage(Reply("Yes.", "stop", Usage(40, 0))) is None
+    assert plausible_usage(Reply("", "stop", Usage(40, 0))) == Usage(40, 0)
+    assert plausible_usage(Reply("No.", "refusal", Usage(40, 0))) == Usage(40, 0)
