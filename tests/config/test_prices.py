@@ -222,7 +222,7 @@ def test_later_entries_replace_earlier_ones() -> None:
 @pytest.mark.timed
 def test_loading_is_quick_and_nothing_is_read_at_import() -> None:
     code = (
-        "import sys, harness.config.prices as p; assert not p._builtin_entries.cache_info().currsize;"
+        "import harness.config.prices as p; assert not p._builtin_entries.cache_info().currsize;"
         "import time; began = time.perf_counter(); p.load_prices(None);"
         "print(time.perf_counter() - began)"
     )
