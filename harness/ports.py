@@ -138,7 +138,7 @@ class PaperTable:
 
 
 class Paper(Struct, frozen=True, kw_only=True):
-    """The contents of a benchmark's paper that tables, reports and ablations show (see `Task`)."""
+    """What tables, reports and ablations show of a benchmark's paper (see `Task`)."""
 
     table: PaperTable | None = None
     claims: tuple[Claim, ...] | None = None  # None if the task has none

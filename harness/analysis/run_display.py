@@ -30,7 +30,11 @@ logger = logging.getLogger("harness")
 
 
 class RunDisplay(Paper, frozen=True, kw_only=True):
-    """The contents of the task's paper that tables and reports of a run show."""
+    """What tables and reports of a run show besides its results.
+
+    That is the table, the claims and the meanings of groups in the benchmark's paper, and the
+    task's names for fields.
+    """
 
     fields: Mapping[str, Mapping[str, str]] = {}  # `Task.fields`, by encoding
     missing: str = ""  # why the display is empty, if the task cannot be loaded

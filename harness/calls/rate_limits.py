@@ -367,7 +367,10 @@ class RateLimits:
             change()
 
     def wait_s(self, request: Request) -> float:
-        """Return the minimum number of seconds until a request may be sent."""
+        """Return the minimum number of seconds until a request may be sent.
+
+        If it is not 0, the limit that the request waits for is set as `waiting_for`.
+        """
         if not self._windows:
             return 0.0
         now = self._clock()

@@ -102,28 +102,28 @@ def _completion_command(name: str, verb: Verb) -> Any:
         subverbs = [word for word in verb.subverbs if word.startswith(incomplete)]
         return [*complete(incomplete), *subverbs]
 
-    single = typer.Typer(add_completion=False, **TYPER_SETTINGS)
+    app = typer.Typer(add_completion=False, **TYPER_SETTINGS)
     accept_all = {"ignore_unknown_options": True, "allow_extra_args": True}
     argument: Any = typer.Argument(autocompletion=complete_argument)
 
-    @single.command(name, cls=_CompletionCommand, context_settings=accept_all)
+    @app.command(name, cls=_CompletionCommand, context_settings=accept_all)
     def _verb(arguments: list[str] = argument) -> None:
         pass
 
-    return typer.main.get_command(single)
+    return typer.main.get_command(app)
 
 
 def _import_command(name: str, verb: Verb) -> Any:
-    function = load_verb(name, verb)
-    if isinstance(function, typer.Typer):
-        group: Any = typer.main.get_group(function)
+    app_or_function = load_verb(name, verb)
+    if isinstance(app_or_function, typer.Typer):
+        group: Any = typer.main.get_group(app_or_function)
         group.name = name
         for command in group.commands.values():
             _hide_types(command)
         return group
-    single = typer.Typer(add_completion=False, **TYPER_SETTINGS)
-    single.command(name)(function)
-    return _hide_types(typer.main.get_command(single))
+    app = typer.Typer(add_completion=False, **TYPER_SETTINGS)
+    app.command(name)(app_or_function)
+    return _hide_types(typer.main.get_command(app))
 
 
 def _hide_types(command: Any) -> Any:

@@ -228,8 +228,8 @@ def _check_same_address(
     """
     url = base.get("base_url")
     provider = base.get("preset") or base.get("backend")
-    is_same = provider == (variant.get("preset") or variant.get("backend"))
-    if url and is_same and "base_url" not in variant:
+    is_same_provider = provider == (variant.get("preset") or variant.get("backend"))
+    if url and is_same_provider and "base_url" not in variant:
         name = variant.get("name") or variant.get("backend")
         raise ConfigError(
             f"{where}: the file sends its calls to {url}, and the variant's model {name!r} would "

@@ -203,7 +203,10 @@ def check_network() -> None:
 
 
 def certificates_error() -> ConfigError:
-    """Return the error for certificates that cannot be loaded, which names what they depend on."""
+    """Return the error for TLS certificates that cannot be loaded.
+
+    It names the environment variables that may be the cause, if any of them is set.
+    """
     names = [name for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if environment_variable(name)][:1]
     names += [name for name in ("SSLKEYLOGFILE",) if environment_variable(name)]
     if not names:

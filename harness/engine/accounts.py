@@ -1,4 +1,7 @@
-"""Accounts in the reply cache: whose spending counts for a name, a run file and its shards."""
+"""Which accounts' spending counts for a run's name, a run file and its shards.
+
+An account collects the payments of one run in the reply cache.
+"""
 
 from pathlib import Path
 

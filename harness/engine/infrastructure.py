@@ -162,7 +162,10 @@ class CallLayer:
         return {}
 
     def check(self) -> Iterator[CheckupFinding]:
-        """Check the servers that the layer uses, for ``harness doctor``."""
+        """Yield findings about the servers that the layer uses, for ``harness doctor``.
+
+        By default, there are none.
+        """
         return iter(())
 
     def close(self) -> None:

@@ -299,10 +299,10 @@ def find_named_run(name: str, settings: Settings, *, strict: bool = False) -> Ru
 
 
 def find_recorded_baseline(name: str, settings: Settings, *, strict: bool = False) -> RunFolder:
-    """Find a run as `find_named_run` does, if not the user but a run's record names it.
+    """Find the baseline that a run's record names, as `find_named_run` does.
 
-    The record may be foreign, so that no code is executed: whether the run still agrees with a run
-    file that needs code is not checked.
+    The record may come from somebody else, so no code is executed. If the run file needs code, a
+    warning says that the run was not compared with the file.
     """
     match = _find_one(name, settings)
     folder = match.folders[0]

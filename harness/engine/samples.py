@@ -295,9 +295,9 @@ class SampleRunner:
         except Crashed as error:
             self.record(self._crashed_attempt(started, instance, error), False, sample.verdicts)
         except CallError as error:
-            refusal = self._constraint_refusal(error, request, started)
-            if refusal is not None:
-                return refusal
+            refused_call = self._refused_constraint_call(error, request, started)
+            if refused_call is not None:
+                return refused_call
             self.record(self._failed_attempt(started, error), None, sample.verdicts)
         return None
 
@@ -395,7 +395,7 @@ class SampleRunner:
         paraphrase, rewriting = await self.paraphraser.rewrite(text, kind, instance, origin)
         return paraphrase, (rewriting,)
 
-    def _constraint_refusal(
+    def _refused_constraint_call(
         self, error: CallError, request: Request, started: Attempt
     ) -> Call | None:
         """Return a call that records a refused decoding constraint, or None if none was refused.

@@ -283,7 +283,8 @@ def _probability(word: re.Pattern[str], tokens: Sequence[TokenLogprob]) -> float
 def parse_vote(text: str) -> bool | None:
     """Parse a yes or a no: True for yes, False for no, or None for any other text.
 
-    Case and punctuation are ignored, but not a question mark and what denies or strikes out.
+    Case and surrounding punctuation are ignored. A text with a question mark, ``~`` or ``¬`` is
+    neither, and a yes with a cross (❌) is no yes.
     """
     if _YES.fullmatch(text):
         return True

@@ -218,31 +218,33 @@ def _size_and_time(path: Path) -> tuple[int, int]:
 # or that another run wrote, whatever else happened to the file. The seal is the last field of the
 # line: ``,"run":"TAG.CHECKSUM"}``.
 
-_BEGIN, _END = b',"run":"', b'"}\n'
-_TAG, _CHECKSUM = 16, 8  # characters
-_LENGTH = len(_BEGIN) + _TAG + 1 + _CHECKSUM + len(_END)
+_SEAL_BEGIN = b',"run":"'
+_SEAL_END = b'"}\n'
+_TAG_LENGTH = 16  # characters
+_CHECKSUM_LENGTH = 8
+_SEAL_LENGTH = len(_SEAL_BEGIN) + _TAG_LENGTH + 1 + _CHECKSUM_LENGTH + len(_SEAL_END)
 
 
 def run_tag(run_id: str) -> str:
     """Return the tag in the seals of a run's lines, given the run's id."""
-    return run_id[-_TAG:].rjust(_TAG, "-")
+    return run_id[-_TAG_LENGTH:].rjust(_TAG_LENGTH, "-")
 
 
 def seal_line(line: bytes, tag: str) -> bytes:
     """Add a seal to a line, which is a JSON object and a line feed."""
     content = line[: -len(b"}\n")]
-    return content + _BEGIN + tag.encode() + b"." + _checksum(content) + _END
+    return content + _SEAL_BEGIN + tag.encode() + b"." + _checksum(content) + _SEAL_END
 
 
 def _checksum(content: bytes | memoryview) -> bytes:
-    return f"{crc32(content):0{_CHECKSUM}x}".encode()
+    return f"{crc32(content):0{_CHECKSUM_LENGTH}x}".encode()
 
 
 def _seal_tag(line: bytes) -> str:
     """Return the tag in a line's seal, or "" if the line has none."""
-    if line[-_LENGTH : len(_BEGIN) - _LENGTH] != _BEGIN:
+    if line[-_SEAL_LENGTH : len(_SEAL_BEGIN) - _SEAL_LENGTH] != _SEAL_BEGIN:
         return ""
-    return line[len(_BEGIN) - _LENGTH :][:_TAG].decode(errors="replace")
+    return line[len(_SEAL_BEGIN) - _SEAL_LENGTH :][:_TAG_LENGTH].decode(errors="replace")
 
 
 class _Manifest(msgspec.Struct):
@@ -275,7 +277,7 @@ class LineSeals:
         tag = _seal_tag(line)
         if tag not in self._tags:
             problem = "this line is from another run" if tag else "this line has no seal"
-        elif tag and not line.endswith(_checksum(memoryview(line)[:-_LENGTH]) + _END):
+        elif tag and not line.endswith(_checksum(memoryview(line)[:-_SEAL_LENGTH]) + _SEAL_END):
             problem = "this line was edited"
         else:
             return

@@ -193,7 +193,7 @@ class Manifest:
         self._write()
 
     def update(self, entries: Mapping[str, object]) -> None:
-        """Add or replace entries."""
+        """Add or replace entries of the manifest, and write it."""
         self._content |= msgspec.to_builtins(entries)
         self._write()
 
