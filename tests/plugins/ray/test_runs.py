@@ -197,6 +197,6 @@ def test_doctor_shows_the_nodes_and_whether_a_model_fits(
     )
     found = json.loads(run.harness("doctor", "run.yaml", "--cluster", "--format", "json"))
     said = {one["name"]: one for one in found["Cluster"]}
-    assert said["4 nodes"]["said"] == "8 CPUs and 0 GPUs"
-    assert said["simulated"]["said"] == "room for 1 of 2 copies"
+    assert said["4 nodes"]["detail"] == "8 CPUs and 0 GPUs"
+    assert said["simulated"]["detail"] == "room for 1 of 2 copies"
     assert {one["state"] for one in found["Cluster"]} == {"ok", "lack"}
