@@ -4,6 +4,7 @@ import functools
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import Distribution, EntryPoint, entry_points
@@ -133,15 +134,18 @@ class Declaration(NamedTuple):
 def describe_exception(error: BaseException) -> str:
     """Describe an exception by its type, its message, and the plug-in's line that raised it.
 
-    For example: "ValueError: no rows; task.py, line 3".
+    For example: "ValueError: no rows; task.py, line 3". The plug-in may have called libraries. Its
+    code is that outside installed packages or else, as it may be installed itself, that of the
+    first package called. The harness and the standard library do not count.
     """
-    location = ""
-    step = error.__traceback__
-    while step is not None:
-        package = step.tb_frame.f_globals.get("__name__", "").partition(".")[0]
-        if package not in ("harness", "importlib"):
-            location = f"; {Path(step.tb_frame.f_code.co_filename).name}, line {step.tb_lineno}"
-        step = step.tb_next
+    locations: dict[str, str] = {}  # the last line of each installed package, and of others as ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        file = frame.f_code.co_filename
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        if package not in {"harness", *sys.stdlib_module_names}:
+            is_installed = "-packages" in file  # site-packages, or Debian's dist-packages
+            locations[package if is_installed else ""] = f"; {Path(file).name}, line {line}"
+    location = locations.get("") or next(iter(locations.values()), "")
     return f"{type(error).__name__}: {str(error)[:200]}{location}"
 
 

@@ -257,7 +257,7 @@ _command = ContextVar("_command", default="")  # see `command_style`; `_PYTHON` 
 
 @contextlib.contextmanager
 def command_style(command: str) -> Iterator[None]:
-    """In a ``with`` block, write options in messages with a command: ``harness run x --fresh``."""
+    """In a ``with`` block, let `option` put a command before options: ``harness run x --fresh``."""
     token = _command.set(command)
     try:
         yield

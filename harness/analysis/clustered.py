@@ -336,7 +336,8 @@ def linearised_statistic(
 
     Args:
         value: The value.
-        influence: (n,) The influence of each observation on the value.
+        influence: (n,) The influence of each observation on the value, scaled so that the value's
+            error is approximately the mean (not the sum) of the influences.
         clusters: (n,) The indices of the observations' clusters.
         low: The smallest possible value, to which the interval is clipped.
         high: The largest possible value.

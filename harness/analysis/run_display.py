@@ -40,13 +40,15 @@ class RunDisplay(Paper, frozen=True, kw_only=True):
     missing: str = ""  # why the display is empty, if the task cannot be loaded
 
     @property
-    def weights(self) -> Mapping[str, str]:
+    def weight_names(self) -> Mapping[str, str]:
         """The names of the scores that weight other scores in the paper's table, by the latter."""
-        weights = {}
-        for figure in self.table.figures if self.table else ():
-            if figure.of == "score" and figure.weight:
-                weights[figure.score] = figure.weight
-        return weights
+        if self.table is None:
+            return {}
+        return {
+            figure.score: figure.weight
+            for figure in self.table.figures
+            if figure.of == "score" and figure.weight
+        }
 
 
 NO_DISPLAY = RunDisplay()

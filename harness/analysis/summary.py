@@ -93,7 +93,7 @@ def compute_metrics(
     manifest = folder.read_manifest()
     score = score or manifest.get("measure") or ("" if judges else default_measure(attempts))
     facts = _run_facts(folder, attempts, calls, score)
-    weights = read_display(folder).weights if len(attempts.scores) > 1 else {}
+    weights = read_display(folder).weight_names if len(attempts.scores) > 1 else {}
     metrics = summarise(attempts, calls, facts, judges, grouped=grouped, weights=weights)
     aggregates = read_aggregates(folder.attempts)
     metrics = replace(
@@ -170,7 +170,7 @@ def summarise(
         facts: Values that are copied to the metrics.
         judges: The run's judges and panels, by name.
         grouped: Whether the metrics cover the groups of each label as well.
-        weights: The names of the scores that weight other scores (`RunDisplay.weights`).
+        weights: The names of the scores that weight other scores (`RunDisplay.weight_names`).
     """
     if not judges and default_measure(attempts):  # the only verdicts are on crashes, for example
         attempts = _drop_verdicts(attempts)

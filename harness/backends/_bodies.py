@@ -159,7 +159,7 @@ def extract_state(content: bytes, marks: tuple[bytes, ...], *path: str | int) ->
 
 
 def read_answers(answers: Iterable[T], read: Callable[[T], records.Reply]) -> list[records.Reply]:
-    """Read the answers to one call, and skip those that are unreadable.
+    """Read the one or more answers to one call, and skip those that are unreadable.
 
     An unreadable answer does not make the others unusable, because they have been paid for. The
     samples of a call are interchangeable, so it does not matter which of them lacks an answer.

@@ -436,11 +436,15 @@ class OpenAIBackend(ChatReplies, HttpBackend):
             features.add("conversation")
         elif provider.echo:
             features.add(LOGLIKELIHOODS)
-        by_url = next((preset for preset in PRESETS.values() if preset.url == client.url), None)
+        url_preset = next(
+            (candidate for candidate in PRESETS.values() if candidate.url == client.url), None
+        )
         self.prompt_caching = prompt_caching
         self.service_tier = service_tier
-        self._usual_dialects = by_url.constraints if by_url else self.usual_dialects
-        self.states_cost = provider.states_cost or (by_url is not None and by_url.states_cost)
+        self._default_fields = url_preset.constraints if url_preset else self.usual_dialects
+        self.states_cost = provider.states_cost or (
+            url_preset is not None and url_preset.states_cost
+        )
         super().__init__(client, frozenset(features))
 
     @override
@@ -455,7 +459,7 @@ class OpenAIBackend(ChatReplies, HttpBackend):
         if not isinstance(constraint, DecodingConstraint):
             return ""
         field = self.preset.constraints.get(constraint.kind, "")
-        return "" if field == self._usual_dialects.get(constraint.kind) else field
+        return "" if field == self._default_fields.get(constraint.kind) else field
 
     @override
     def check_decoding(self, name: str, decoding: Decoding) -> None:

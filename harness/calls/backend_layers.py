@@ -103,9 +103,10 @@ class TimedCalls:
             raise
         latency_s = self.clock() - sent_at
         if reply.others:
-            others = {}
-            for sample, joint_reply in reply.others.items():
-                others[sample] = _with_latency(joint_reply, latency_s)
+            others = {
+                sample: _with_latency(joint_reply, latency_s)
+                for sample, joint_reply in reply.others.items()
+            }
             reply = replace(reply, others=others)
         return _with_latency(reply, latency_s)
 
@@ -314,23 +315,19 @@ def _is_task_being_cancelled() -> bool:
 
 
 def _describe_exception(error: BaseException) -> tuple[str, str]:
-    """Describe an exception in the user's code: for a message, and as recorded with the attempt."""
+    """Describe an exception in the user's code: for a message, and as recorded with the attempt.
+
+    Both name the line that raised it, in the user's code if possible.
+    """
     exception = type(error).__name__
     problem = f"raised {exception}"
     if text := " ".join(mask_secrets(str(error)).split())[:200]:
         problem += f": {text}"
-    if location := _error_location(error):
-        file, line = location
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    frames = [frame for frame in frames if is_local(frame.filename)] or frames
+    if frames:
+        file = Path(frames[-1].filename).name
+        line = frames[-1].lineno
         exception += f" at {file}:{line}"
         problem += f" ({file}, line {line})"
     return f"{problem}.", exception
-
-
-def _error_location(error: BaseException) -> tuple[str, int | None] | None:
-    """Return the file name and line that raised an exception, in the user's code if possible.
-
-    None means that the traceback is empty.
-    """
-    frames = traceback.extract_tb(error.__traceback__)[1:]
-    frames = [frame for frame in frames if is_local(frame.filename)] or frames
-    return (Path(frames[-1].filename).name, frames[-1].lineno) if frames else None

@@ -230,9 +230,10 @@ class Circuit:
         return None if has_tries and not isinstance(last.error, AccessDenied) else last
 
     def _may_be_in_outage(self, failures: list[_Failure]) -> bool:
-        """Return whether a call has one try left, and no call has succeeded since its first one.
+        """Return whether a call has one try left, and no call has succeeded since its first try.
 
-        Otherwise, an outage too short for `MAX_FAILURES_IN_A_ROW` could use up the call's tries.
+        The circuit then opens before the last try. Otherwise, an outage of fewer failures than
+        `MAX_FAILURES_IN_A_ROW` could use up the call's tries.
         """
         tries = _used_tries(failures)
         return 0 < len(tries) == self.max_tries - 1 and tries[0].streak is self._streak

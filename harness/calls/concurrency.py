@@ -36,8 +36,8 @@ RAISE_INTERVAL_S = 1.0  # between increases of a fully used limit, if no call is
 CAPACITY_POLL_S = 0.25  # between checks whether there is capacity for waiting calls
 MAX_PUSHED_BACK_SHARE = 0.2  # of a round's calls (0 to 1): a higher share lowers the limit
 MIN_ROUND_CALLS = 10  # ended calls after which the limit may be lowered
-MIN_SEARCH_ROUNDS = 4  # rounds of answers until one more call is tried than were accepted at once
-MAX_SEARCH_ROUNDS = 256
+MIN_PROBE_INTERVAL_ROUNDS = 4  # of answers until one more call than was accepted is tried
+MAX_PROBE_INTERVAL_ROUNDS = 256
 NOTICE_S = 5.0  # without admitting any call, before the user is notified
 
 PUSHED_BACK: frozenset[FailureKind] = frozenset(
@@ -57,12 +57,14 @@ class AdaptiveLimit:
         self.restart()
 
     def restart(self) -> None:
-        """Reset the limit to its initial value."""
+        """Restart from the initial limit."""
         self._limit = float(min(self._start, self._ceiling))
         self._doubling = True
         self._lowered_at = float("-inf")
-        self._search_rounds = 0  # until one more call is tried; 0: the provider stated no maximum
-        self._search_answers = 0  # in these rounds
+        # Rounds of answers between attempts to send one more call: halved after a success, times
+        # four after a failure (0: the provider stated no maximum)
+        self._probe_interval_rounds = 0
+        self._answers_since_probe = 0
         self._begin_round()
 
     @property
@@ -97,11 +99,11 @@ class AdaptiveLimit:
         self._begin_round()
 
     def _raise_limit(self) -> None:
-        if self._search_rounds:
-            self._search_answers += 1
-            if self._search_answers >= self._search_rounds * int(self._limit):
-                self._search_answers = 0
-                self._search_rounds = max(1, self._search_rounds // 2)
+        if self._probe_interval_rounds:
+            self._answers_since_probe += 1
+            if self._answers_since_probe >= self._probe_interval_rounds * int(self._limit):
+                self._answers_since_probe = 0
+                self._probe_interval_rounds = max(1, self._probe_interval_rounds // 2)
                 self._limit = min(self._limit + 1, self._ceiling)
         elif self._limit < self._ceiling:
             increase = 1.0 if self._doubling else 1.0 / self._limit
@@ -117,11 +119,12 @@ class AdaptiveLimit:
         """
         self._limit = float(max(1, min(self._limit, accepted)))
         self._doubling = False
-        if sent_at >= self._lowered_at:  # a search has failed
+        if sent_at >= self._lowered_at:  # a probe has failed
             self._lowered_at = now
-            self._search_answers = 0
-            self._search_rounds = (
-                min(4 * self._search_rounds, MAX_SEARCH_ROUNDS) or MIN_SEARCH_ROUNDS
+            self._answers_since_probe = 0
+            self._probe_interval_rounds = (
+                min(4 * self._probe_interval_rounds, MAX_PROBE_INTERVAL_ROUNDS)
+                or MIN_PROBE_INTERVAL_ROUNDS
             )
             self._begin_round()
 

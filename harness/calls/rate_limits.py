@@ -505,26 +505,26 @@ class SharedUseFile:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        finalize(self, os.close, self._file)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        finalize(self, os.close, self._descriptor)
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[bool]:
         """Lock the file in a ``with`` block. Yield False if another process has locked it."""
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             yield False
             return
         try:
             yield True
         finally:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def load(self) -> Uses:
         """Return the recorded use, empty if the file is new or damaged."""
         with contextlib.suppress(OSError, msgspec.MsgspecError):
-            content = os.pread(self._file, 1 << 16, 0)
+            content = os.pread(self._descriptor, 1 << 16, 0)
             return self._decoder.decode(content[4 : 4 + int.from_bytes(content[:4])])
         return {}
 
@@ -532,7 +532,7 @@ class SharedUseFile:
         """Write the recorded use with one system call, ignoring errors."""
         content = msgspec.msgpack.encode(uses)
         with contextlib.suppress(OSError):  # if the disk is full, the cache reports it
-            os.pwrite(self._file, len(content).to_bytes(4) + content, 0)
+            os.pwrite(self._descriptor, len(content).to_bytes(4) + content, 0)
 
 
 class _Mean:

@@ -238,11 +238,14 @@ def yaml_remedy(error: Exception) -> str:
 
 
 def is_plain_text(value: str, keys: Sequence[str]) -> bool:
-    """Return whether valid YAML is a plain text, without quotes or a tag, or only a comment."""
+    """Return whether valid YAML is a scalar without quotes or a tag that is read as a string.
+
+    A comment only also counts; ``5`` and ``true`` do not, because YAML reads them as other types.
+    """
     node = _Loader(value, keys).get_single_node()
     if not isinstance(node, yaml.ScalarNode):
         return node is None and bool(value.strip())
-    tagged = value[node.start_mark.index :].startswith("!")
+    tagged = value.startswith("!", node.start_mark.index)
     return node.style is None and node.tag == _TEXT and not tagged
 
 

@@ -66,7 +66,13 @@ def read_fields(row: Row, *, legacy: bool = False) -> Row:
 
 
 def _parse_json_text(field: str, text: str) -> Any:
-    """Return the list or the mapping in a field's text, or the text if it is not in brackets."""
+    """Return the list or the mapping in a field's text, or the text if it is not in brackets.
+
+    For a field of `TEXT_FIELDS`, brackets count only if a quote or a bracket follows the first one.
+
+    Raises:
+        DataInvalid: If a text in brackets is not JSON.
+    """
     stripped = text.strip()
     brackets = stripped[:1] + stripped[1:][-1:]
     if brackets not in ("[]", "{}"):

@@ -352,26 +352,26 @@ class _SessionWork:
             yield
 
     def _report_notes(self, notes: dict[str, str], plan: RunPlan) -> None:
-        status = self._session.notices.reporter
+        reporter = self._session.notices.reporter
         for source, note in notes.items():
-            status(source)(note)
+            reporter(source)(note)
         has_same_rules = self._manifest.scoring == SCORING_VERSION
         has_rows = overrides_method(self._job.task, Task.row_fields)
         if self._work.unfinished and has_rows and not has_same_rules:
-            status("scoring")(
+            reporter("scoring")(
                 "The earlier answers were scored by an earlier version, which read some numbers, "
                 "choices and scripts otherwise. To score all by the same rules, add "
                 f"{option('rescore')}."
             )
         if plan.index is not None:
-            status("model, reasoning")(reasoning_warning(plan.index, self._job.model.reasoning))
+            reporter("model, reasoning")(reasoning_warning(plan.index, self._job.model.reasoning))
 
     def _report_problems(self, recorder: AttemptRecorder) -> None:
-        status = self._session.notices.reporter
+        reporter = self._session.notices.reporter
         for name, warning in warning_lines(recorder.score_warnings):
-            status(name)(warning)
+            reporter(name)(warning)
         if n_failed := self.tally.failed_judgements:
-            status("judges")(
+            reporter("judges")(
                 f"{format_count(n_failed, 'judgement')} failed; the last error: "
                 f"{self.tally.last_error.rstrip('.')}. Run again to repeat them."
             )

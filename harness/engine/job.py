@@ -203,16 +203,16 @@ class Job:
 
     def count_work(self, plan: RunPlan) -> Work:
         """Return the amount of work in the run, given the plan of this session."""
-        total, unfinished = plan.count()
+        total, unfinished = plan.count_samples()
         if self.session_limit is None:
             return Work(total, unfinished)
         full_plan = replace(self.plan(full=True), index=plan.index)  # with the same verdicts
-        run_total, run_unfinished = full_plan.count()
+        run_total, run_unfinished = full_plan.count_samples()
         return Work(run_total, unfinished, run_unfinished - unfinished)
 
     def has_calls_left(self) -> bool:
         """Return whether calls of the run remain, including failed ones to repeat."""
-        if not self.folder.has_attempts() or self.plan().count()[1]:
+        if not self.folder.has_attempts() or self.plan().count_samples()[1]:
             return True
         from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
 

@@ -199,7 +199,9 @@ class Judging:
         redraws = {name: 0 for name in self._names if name not in recorded}
         for judge in self._judges:
             if judge.name in recorded and recorded[judge.name].outcome in FAILED_OUTCOMES:
-                n_earlier = self._judgement_index.count_answers(judge.name, *_attempt_key(attempt))
+                n_earlier = self._judgement_index.count_judgements(
+                    judge.name, *_attempt_key(attempt)
+                )
                 redraws[judge.name] = n_earlier
         unjudged = UnjudgedAttempt(instance, attempt, attempt, redraws)
         new = await self._make_judgements(unjudged, recorded)

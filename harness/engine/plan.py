@@ -318,7 +318,7 @@ class RunPlan:
         neutral = self.index.neutral
         return [_verdict(table.passed[row]) for row in rows if not neutral[row]]
 
-    def count(self) -> tuple[int, int]:
+    def count_samples(self) -> tuple[int, int]:
         """Count the run's samples. Return the total, and the number of unfinished samples."""
         total = unfinished = 0
         for instance in self.instances:
@@ -452,12 +452,12 @@ def _verdict(passed: int) -> bool | None:
 
 
 class CachedDraws:
-    """The samples whose answers may have been drawn again by earlier sessions of a run.
+    """Yields the samples whose replies are restored from the cache, in the order of their draws.
 
-    If such a run (``--retry``) has lost lines, the replies to all draws are in the cache. They are
-    restored in order, so that the newest counts and the next retry draws a new one. Only then are
-    replies requested that the cache lacks: a round after an answer that was drawn again may never
-    have been requested.
+    A run is restored after it has lost lines, if sessions with ``--retry`` have drawn answers
+    again: the replies to all draws are in the cache. All are restored, so that the newest counts
+    and the next retry draws a new one. Replies that the cache lacks are requested only afterwards,
+    because a round after an answer that was drawn again may never have been requested.
 
     Args:
         read: Returns the run's plan with its present attempts.
@@ -476,7 +476,7 @@ class CachedDraws:
 
     def next_samples(self) -> Iterator[UnfinishedSample]:
         """Yield the samples that lack an answer or may have a later draw, each draw once."""
-        self.plan = self._with_all_retried(self._read())
+        self.plan = self._with_retries_of_all_sessions(self._read())
         for unfinished in chain(self.plan.unfinished(), self.plan.lost_draws()):
             draw = (unfinished.instance.id, unfinished.sample, unfinished.round, unfinished.redraw)
             if draw not in self._seen:
@@ -492,10 +492,11 @@ class CachedDraws:
         if self._repeated is not None:
             return plan.index is None or plan.index.n_repeated < self._repeated
         unfinished = {(sample.instance.id, sample.sample) for sample in plan.unfinished()}
-        for sample in self._with_all_retried(plan).unfinished():
+        for sample in self._with_retries_of_all_sessions(plan).unfinished():
             if sample.redraw == 1 and (sample.instance.id, sample.sample) not in unfinished:
                 return True
         return False
 
-    def _with_all_retried(self, plan: RunPlan) -> RunPlan:
+    def _with_retries_of_all_sessions(self, plan: RunPlan) -> RunPlan:
+        """Replace the outcomes that a plan retries by those that any session has retried."""
         return replace(plan, retried=self._retried)

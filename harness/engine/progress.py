@@ -87,7 +87,7 @@ class Tally:
     cost_known: bool = True
     last_error: str = ""
     _started: float = field(init=False)
-    _open: int = 0  # rounds of unfinished samples
+    _unfinished_rounds: int = 0  # answered, of unfinished samples
 
     def __post_init__(self) -> None:
         self._started = self.clock()
@@ -121,7 +121,7 @@ class Tally:
         """
         self.attempts += 1
         self.turns = max(self.turns, attempt.turns or 1)
-        self._open += 1
+        self._unfinished_rounds += 1
         self.judged += (passed is not None) - (before.latest is not None)
         self.passed += (passed is True) - (before.latest is True)
         if attempt.round == 1:
@@ -173,7 +173,7 @@ class Tally:
     def finish_sample(self, rounds: int = 0) -> None:
         """Count a sample as finished, after ``rounds`` rounds in this session."""
         self.finished += 1
-        self._open -= rounds
+        self._unfinished_rounds -= rounds
 
     @property
     def paid_usd(self) -> float:
@@ -188,7 +188,7 @@ class Tally:
     @property
     def done(self) -> float:
         """The number of finished samples, with unfinished ones as fractions of their rounds."""
-        return self.finished + self._open / max(self.rounds, self.turns)
+        return self.finished + self._unfinished_rounds / max(self.rounds, self.turns)
 
     @property
     def per_second(self) -> float:

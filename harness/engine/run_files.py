@@ -402,9 +402,13 @@ def _check_folders(match: _MatchedRuns, settings: Settings, *, strict: bool) -> 
 
 
 def _check_together(match: _MatchedRuns, settings: Settings, *, strict: bool = False) -> None:
-    """Warn if runs that one name or run file stands for do not belong together.
+    """Warn of renamed folders, missing runs and different versions of an input.
 
-    If ``strict``, missing runs and differing versions are errors.
+    The runs are those that one name or run file stands for.
+
+    Raises:
+        DataMissing: If ``strict`` and runs are missing.
+        RunConflict: If ``strict`` and runs were made or scored with different versions of an input.
     """
     warn_of_renamed_folders(match.folders)
     _check_missing(match, settings, strict=strict)

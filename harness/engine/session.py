@@ -102,13 +102,12 @@ class Session:
         return budget_account(self.run_id)
 
     def is_busy(self) -> bool:
-        """Return whether any call that is made at once is in flight or waiting."""
+        """Return whether any call is in flight or waiting for a limiter (not deferred calls)."""
         return any(limiter.in_flight or limiter.load.waiting for limiter in self.limiters)
 
     def detach(self) -> None:
         """End the session if all deferred calls are with their providers."""
-        waiting_layers = [layer for layer in self.deferred if layer.has_waiting]
-        if all(layer.is_settled for layer in waiting_layers):
+        if all(layer.is_settled for layer in self.deferred if layer.has_waiting):
             self.stop.request()
 
     async def has_replies(self, model: Model, requests: Sequence[Request]) -> bool:

@@ -279,7 +279,10 @@ def _rounds_suffix(metrics: Metrics) -> str:
 
 
 def _unmeasured_facts(metrics: Metrics) -> Iterator[tuple[object, object]]:
-    """Yield the number of samples without the primary metric, if there are any."""
+    """Yield the number of samples that lack a primary metric that is a score, if there are any.
+
+    If no answer has a verdict either, also yield that there is no pass rate.
+    """
     primary = metrics.primary()
     if metrics.measure in metrics.scores and primary.missing:
         missing = f"{primary.missing:,} of {primary.n + primary.missing:,}"

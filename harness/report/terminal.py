@@ -205,14 +205,14 @@ class _TableView:
             texts = align_errors(texts)
         full_width = max(map(cell_len, [*heading, *texts]))
         cells: list[Lines] = []
-        for row, _ in self._rows:
-            if row is None:
+        for row_index, _ in self._rows:
+            if row_index is None:
                 cells.append(())
                 continue
-            text = texts[row]
+            text = texts[row_index]
             if not column.text:
                 text = text.rjust(full_width)
-            cells.append([_Line(text, _style(table.rows[row].cells[index]))])
+            cells.append([_Line(text, _style(table.rows[row_index].cells[index]))])
         min_width = full_width
         if column.text:
             min_text_width = _MIN_TEXT_WIDTH if fold else max(_MIN_TEXT_WIDTH, heading_width)

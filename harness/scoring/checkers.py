@@ -341,8 +341,8 @@ class RegexMatchChecker(Checker):
         return match is not None
 
 
-def _bound_text(bound: int, n: int) -> str:
-    return f"{bound} word{'' if bound == 1 else 's'}, has {n}"
+def _format_word_counts(bound: int, n_words: int) -> str:
+    return f"{bound} word{'' if bound == 1 else 's'}, has {n_words}"
 
 
 class WordCountChecker(MayCountWords):
@@ -381,9 +381,9 @@ class WordCountChecker(MayCountWords):
             return error.score()
         reason = ""
         if self._exactly is not None and n != self._exactly:
-            reason = f"exactly {_bound_text(self._exactly, n)}"
+            reason = f"exactly {_format_word_counts(self._exactly, n)}"
         elif self._at_least is not None and n < self._at_least:
-            reason = f"at least {_bound_text(self._at_least, n)}"
+            reason = f"at least {_format_word_counts(self._at_least, n)}"
         elif self._at_most is not None and n > self._at_most:
-            reason = f"at most {_bound_text(self._at_most, n)}"
+            reason = f"at most {_format_word_counts(self._at_most, n)}"
         return Score(not reason, not reason, reason, {"words": n})

@@ -109,6 +109,35 @@ def row_checks(
     return checks
 
 
+def turn_checks(
+    turns: Sequence[Mapping[str, Any]],
+    shared: Sequence[Check],
+    judges: Collection[str],
+    *,
+    required: bool,
+) -> list[Sequence[Check]]:
+    """Return the checks of each turn of a conversation.
+
+    Those of the run file apply to the last turn, and to others only with a turn's changes.
+
+    Args:
+        turns: The rows of the turns.
+        shared: The checks of the run file.
+        judges: As in `row_checks`.
+        required: Whether a conversation without checks is invalid.
+
+    Raises:
+        DataInvalid: As in `row_checks`, if a turn's list is empty or none of the turns has checks.
+    """
+    *before, last = turns
+    checks = [row_checks(turn, shared) if "checks" in turn else () for turn in before]
+    if "checks" in last or shared or (required and not any(checks)):
+        checks.append(row_checks(last, shared, judges))  # raises an error if no turn has checks
+    else:
+        checks.append(())
+    return checks
+
+
 def field_reference(value: object) -> str | None:
     """Return NAME if an option's value is ``{field: NAME}``, or else None."""
     if isinstance(value, Mapping) and value.keys() == {"field"} and isinstance(value["field"], str):

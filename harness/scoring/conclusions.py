@@ -350,7 +350,10 @@ def statements(text: str, announced: re.Pattern[str] = ANSWER) -> list[Statement
 
 
 def is_aside(text: str, announcement: re.Match[str]) -> bool:
-    """Return whether an announcement is of an answer that the reply does not give."""
+    """Return whether an announcement does not state the reply's own answer.
+
+    It is then withdrawn, quoted, hypothetical, a sample of the format, or about another question.
+    """
     start = announcement.start()
     clause = text_before(text, start)
     if _WITHDRAWN.search(clause) or ASIDE.search(clause) or is_quoted(text, start):

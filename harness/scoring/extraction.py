@@ -144,7 +144,7 @@ class RegexExtraction:
         self.take: MatchPosition = take
 
     @property
-    def expects(self) -> tuple[str, ...]:
+    def announcements(self) -> tuple[str, ...]:
         """The literal text before each pattern's group, or () if any pattern has no such text."""
         prefixes = []
         for pattern in self.patterns:
@@ -211,7 +211,7 @@ class RegexExtraction:
         if match and match.answer:
             return match.answer
         patterns = ", ".join(f"{pattern.pattern!r:.60}" for pattern in self.patterns)
-        hint = f"after {self.expects[0]!r}" if self.expects else f"by {patterns}"
+        hint = f"after {self.announcements[0]!r}" if self.announcements else f"by {patterns}"
         raise Unparseable(f"No answer was found {hint}.")
 
     def _is_replaced(self, match: FoundAnswer, text: str) -> bool:
@@ -260,7 +260,7 @@ class Extraction(Protocol):
     """A way to extract the answer from a reply."""
 
     @property
-    def expects(self) -> tuple[str, ...]:
+    def announcements(self) -> tuple[str, ...]:
         """Texts that announce an answer. A prompt should contain one of them."""
 
     def read(self, text: str) -> str:
@@ -360,16 +360,16 @@ def prompt_mismatches(
             warnings[f"The parser reads no answer in the prompt's example {answer!r:.80}."] = None
     lines = []
     for text in (*messages, *answers):
-        for prefix in parser.expects:
-            for match in re.finditer(re.escape(prefix), text, re.IGNORECASE):
+        for announcement in parser.announcements:
+            for match in re.finditer(re.escape(announcement), text, re.IGNORECASE):
                 context = text[match.start() : match.end() + MAX_CONTEXT_CHARS]
                 lines.append(context.partition("\n")[0])
-    if parser.expects and not lines:
-        prefixes = " or ".join(map(repr, parser.expects))
-        warnings[f"The prompt does not ask for what its parser looks for: {prefixes}."] = None
+    if parser.announcements and not lines:
+        announcements = " or ".join(map(repr, parser.announcements))
+        warnings[f"The prompt does not ask for what its parser looks for: {announcements}."] = None
     if isinstance(parser, RegexExtraction):
         for line in lines:
-            if not can_read(parser, line) and not _has_placeholder(line, parser.expects):
+            if not can_read(parser, line) and not _has_placeholder(line, parser.announcements):
                 shown = truncate(line, 40)
                 warnings[f"The prompt says {shown!r} where its parser would read no answer."] = None
     return list(warnings)

@@ -290,15 +290,16 @@ class Reasoning:
         return _separate(text, self.marks, is_usable)
 
     def _separate_tool_calls(self, text: str, prompt: Prompt) -> SeparatedReply:
+        without_marks = SeparatedReply(text, None)
         try:
             tree = json.loads(text)
         except (ValueError, RecursionError):
-            return SeparatedReply(text, None)
+            return without_marks
         if not isinstance(tree.get("text"), str):
-            return SeparatedReply(text, None)
+            return without_marks
         answer, reasoning = self.separate(tree["text"], prompt)
         if reasoning is None:
-            return SeparatedReply(text, None)
+            return without_marks
         message = {"tool_calls": tree["tool_calls"]}
         if answer:
             message = {"text": answer, **message}
@@ -307,38 +308,46 @@ class Reasoning:
     def unknown_mark(self, answer: str, prompt: Prompt = EMPTY_PROMPT) -> str | None:
         """Return the unknown mark at the beginning of an answer, if it may begin reasoning.
 
-        An element counts if text follows it, unless it is one of HTML or of an answer, or recurs,
-        as in markup. An element that says that it is reasoning also counts if it is not closed.
+        An element counts if text follows it, unless it is one of HTML or of an answer, or the same
+        element occurs again, as in markup. An element that says that it is reasoning also counts if
+        it is not closed.
         """
         if self.is_kept:
             return None
-        match = _UNKNOWN_MARK.match(answer, _IGNORED_SPACE.match(answer).end())  # type: ignore[union-attr]
+        match = _UNKNOWN_MARK.match(answer, _skip_space(answer, 0))
         if match is None:
             return None
         mark = match[0]
-        name = match[1] or match[2]
+        element = match["element"]
+        if element:
+            mark = f"<{element}>"  # without attributes
+        name = element or match["label"]
         if name:
-            mark = f"<{name}>" if match[1] else mark
-            _, closing, after = answer[match.end() :].rpartition(mark[0] + "/" + mark[1:])
+            _, closing, after = answer[match.end() :].rpartition(closing_mark(mark))
             if closing and not after.strip():
                 return None
-            if not _REASONING_WORDS.search(match[0]) and not (
-                closing and _is_unknown_element(name, after)
-            ):
-                return None
+            if not _REASONING_WORDS.search(match[0]):
+                if not closing:
+                    return None
+                if not _is_unknown_element(name, after):
+                    return None
         return None if prompt.mentions([mark.lower()]) else mark
 
 
 def closing_mark(mark: str) -> str:
     """Return the usual closing mark of an unknown mark, or "CLOSING" if there is none."""
+    if not mark.startswith("<|"):
+        return mark[0] + "/" + mark[1:]
     for opening, closing in (("begin", "end"), ("start", "end"), ("START", "END")):
-        if mark.startswith("<|") and opening in mark:
+        if opening in mark:
             return mark.replace(opening, closing, 1)
-    return "CLOSING" if mark.startswith("<|") else mark[0] + "/" + mark[1:]
+    return "CLOSING"
 
 
 _UNKNOWN_MARK = re.compile(
-    r"<\|[\w:/ -]{1,40}\|?>|<([a-zA-Z][\w:.-]{0,40})(?:\s[^<>]{0,200})?>|\[([A-Z][A-Z_ ]{2,30})\]"
+    r"<\|[\w:/ -]{1,40}\|?>"
+    r"|<(?P<element>[a-zA-Z][\w:.-]{0,40})(?:\s[^<>]{0,200})?>"
+    r"|\[(?P<label>[A-Z][A-Z_ ]{2,30})\]"
     r"|◁\w{1,40}▷|<unused\d{1,5}>"
 )
 _REASONING_WORDS = re.compile(
@@ -411,7 +420,7 @@ def _separate(
         block = _find_block(
             text, _skip_space(text, last.next_start), marks, is_usable, nested=False
         )
-    answer = _strip_answer_marks(_strip_blank_lines(text[last.next_start :]), last.mark)
+    answer = _strip_answer_marks(_strip_leading_blank_lines(text[last.next_start :]), last.mark)
     return SeparatedReply(answer, "\n\n".join(filter(None, contents)))
 
 
@@ -454,7 +463,10 @@ def _find_unopened_block(
     marks: Sequence[ReasoningMark],
     is_usable: Callable[[ReasoningMark], bool],
 ) -> _Block | None:
-    """Return the block of a reply that begins inside its reasoning."""
+    """Return the block of a text that lacks an opening mark, or None if it has no closing mark.
+
+    The block begins at ``offset``, and ends at the earliest closing mark.
+    """
     lowered = text.lower()
     first: _Block | None = None
     for mark in marks:
@@ -531,7 +543,7 @@ def _strip_answer_marks(answer: str, mark: ReasoningMark) -> str:
     """Return an answer without the marks before and after it that go with its reasoning."""
     begins = _match_answer_start(mark, answer, _skip_space(answer, 0))
     if begins:
-        answer = _strip_blank_lines(answer[begins.end() :])
+        answer = _strip_leading_blank_lines(answer[begins.end() :])
     for text in mark.after_answer:
         stripped = answer.rstrip()
         if stripped.endswith(text):
@@ -539,8 +551,8 @@ def _strip_answer_marks(answer: str, mark: ReasoningMark) -> str:
     return answer
 
 
-def _strip_blank_lines(text: str) -> str:
-    return _BLANK_LINES.sub("", text, count=1)
+def _strip_leading_blank_lines(text: str) -> str:
+    return _BLANK_LINES.sub("", text)
 
 
 def _skip_space(text: str, offset: int) -> int:

@@ -78,7 +78,7 @@ class CountedAttempts:
     """The n attempts of a file that count, sorted by instance, sample and round."""
 
     table: AttemptTable  # with the scores of the rules
-    draws: Ints  # (n,) number of the first draw of each answer that the file lacks
+    first_lost_draw: Ints  # (n,) number of the first draw of each answer that the file lacks
     columns: Mapping[str, NDArray[Any]]  # "offset" of their lines, and the columns of their kind
 
 

@@ -105,10 +105,10 @@ class AttemptIndex:
             counted = read_counted_attempts(path, "judged" if is_judged else "")
         else:
             counted = lines.counted_attempts()
-        table = counted.table
+        rule_table = counted.table
         columns = counted.columns
         # (n,) number of the first draw of each answer that the file lacks
-        self._draws = counted.draws
+        self._first_lost_draw = counted.first_lost_draw
         self._redraw: Ints = columns["redraw"]
         # (n,) byte offset of each attempt's line
         self.offset: NDArray[np.int64] = columns["offset"]
@@ -119,21 +119,29 @@ class AttemptIndex:
         if is_judged:
             self._keys: NDArray[np.int64] = columns["key"]
             self.judgements = JudgementIndex(path.parent, partial=partial)
-        self._rule_table = table
-        is_error = table.outcome == OUTCOMES.index("error")
+        self._rule_table = rule_table
+        is_error = rule_table.outcome == OUTCOMES.index("error")
         self._neutral_by_rules: Bools = (columns["neutral"] != 0) & ~is_error
         self._turns: Ints = columns["turns"]
         # (n,) mask of the attempts that all rules and judges have judged without a verdict
-        self.neutral: NDArray[np.bool_]
         self.attempts, self.neutral = self._with_judges()
-        table = self.attempts
-        self._passed: NDArray[Any] = table.passed
-        if table.turns is not None:  # earlier turns keep their own verdicts
-            self._passed = np.where(table.is_last_round(), table.passed, table.turns.passed)
-        # Views, because indexing an array takes a microsecond, and a look-up does it 40 times.
+        judged_table = self.attempts
+        self._passed: NDArray[Any] = judged_table.passed
+        if judged_table.turns is not None:  # earlier turns keep their own verdicts
+            self._passed = np.where(
+                judged_table.is_last_round(), judged_table.passed, judged_table.turns.passed
+            )
+        self._build_look_up(judged_table)
+
+    def _build_look_up(self, table: AttemptTable) -> None:
+        """Build the arrays in which `find_rows` and `next_round` look up a table's rows.
+
+        They are views: indexing an array takes a microsecond, and a look-up does it 40 times.
+        """
         self._digests = table.instances.digest.data
-        starts = np.searchsorted(table.instance, np.arange(len(self._digests) + 1))
-        self._starts = starts.data
+        self._first_row_of_instance = np.searchsorted(
+            table.instance, np.arange(len(self._digests) + 1)
+        ).data
         self._sample = table.sample.data
         self._round = table.round.data
 
@@ -161,8 +169,8 @@ class AttemptIndex:
         index = bisect_left(self._digests, digest)
         if index == len(self._digests) or self._digests[index] != digest:
             return range(0)
-        start = self._starts[index]
-        end = self._starts[index + 1]
+        start = self._first_row_of_instance[index]
+        end = self._first_row_of_instance[index + 1]
         if sample is None:
             return range(start, end)
         first = bisect_left(self._sample, sample, start, end)
@@ -230,8 +238,8 @@ class AttemptIndex:
 
     def finish_reasons(self) -> set[str]:
         """Return all finish reasons that occur in the attempts."""
-        reasons = {line.finish_reason for line in self.read(_FinishReasonLine)}
-        return {reason for reason in reasons if reason}
+        lines = self.read(_FinishReasonLine)
+        return {line.finish_reason for line in lines if line.finish_reason}
 
     def count_answers(self, instance: str, sample: int, round_: int) -> int:
         """Return how often a round was answered since its conversation last changed."""
@@ -246,7 +254,7 @@ class AttemptIndex:
     @property
     def n_repeated(self) -> int:
         """The number of answers that replaced an earlier one in the same conversation."""
-        return int(np.maximum(self._draws - 1, 0).sum())
+        return int(np.maximum(self._first_lost_draw - 1, 0).sum())
 
     def lost_draws(self, instance: str, sample: int) -> Iterator[tuple[int, int]]:
         """Yield the rounds of a sample that count, but of which an earlier draw is lost.
@@ -258,8 +266,8 @@ class AttemptIndex:
         for round_, row in enumerate(self.find_rows(instance, sample), start=1):
             if self._round[row] != round_:
                 return
-            if self._draws[row] < self._redraw[row]:
-                yield round_, int(self._draws[row])
+            if self._first_lost_draw[row] < self._redraw[row]:
+                yield round_, int(self._first_lost_draw[row])
 
     def ordered_rows(self) -> NDArray[np.intp]:
         """Return all rows, sorted by instance (in the order of first lines), sample and round."""

@@ -147,12 +147,15 @@ class JudgementIndex:
         pairs = zip(names, latest, strict=True)
         return {name: judgement for name, judgement in pairs if judgement is not None}
 
-    def count_answers(
+    def count_judgements(
         self, judge: str, instance: str, sample: int, round_: int, text: str | None
     ) -> int:
-        """Return the number of a judge's judgements of a text, without failures."""
+        """Return the number of a judge's judgements of an attempt's text, without failures.
+
+        ``text=None`` is the same as an empty text: the attempt has none.
+        """
         keys = np.array([judgement_key(instance, sample, round_, text)])
-        return int(self._count_answers(judge, keys)[0])
+        return int(self._count_judgements(judge, keys)[0])
 
     def count_redraws(
         self, table: AttemptTable, keys: NDArray[np.int64]
@@ -166,7 +169,7 @@ class JudgementIndex:
         for name, judge in self.register.judges.items():
             if judge.members:
                 continue
-            repeats = np.maximum(self._count_answers(name, keys[is_judged]) - 1, 0)
+            repeats = np.maximum(self._count_judgements(name, keys[is_judged]) - 1, 0)
             redraws[name] = judgements.Redraws(int(repeats.sum()), int(repeats.max(initial=0)))
         return redraws
 
@@ -247,7 +250,7 @@ class JudgementIndex:
                 has_failed = self._has_outcome(member_rows, judgements.FAILED_OUTCOMES)
                 is_done &= (member_rows <= rows) | has_failed
             missing[:, column] = is_judged & ~is_done
-            answers[:, column] = self._count_answers(name, keys)
+            answers[:, column] = self._count_judgements(name, keys)
         shared: dict[tuple[int, ...], Mapping[str, int]] = {}  # few distinct values
         by_row: dict[int, Mapping[str, int]] = {}
         for row in np.flatnonzero(missing.any(axis=1)).tolist():
@@ -268,7 +271,7 @@ class JudgementIndex:
     ) -> Bools:
         return np.isin(self._outcome[rows], list(map(_OUTCOMES.index, outcomes)))
 
-    def _count_answers(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
+    def _count_judgements(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
         rows = self._judge_rows.get(judge, _NO_ROWS)
         answered = self._key[rows[~self._has_outcome(rows, judgements.FAILED_OUTCOMES)]]
         first = np.searchsorted(answered, keys, side="left")

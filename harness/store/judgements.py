@@ -106,10 +106,15 @@ def combined_verdict(
 ) -> bool | None:
     """Return whether an answer passed, according to the rules and the deciding judges.
 
-    An answer fails if a rule or judge says so, and otherwise passes if any gives a verdict. It has
-    no verdict if a judgement is missing or failed, or if it does not fail, and a judgement is not
-    ``ok`` or has a score without a value. If ``passed`` is None, the same holds for a score of a
-    rule without a value.
+    The first of these that applies decides:
+
+    1. A judgement is missing or has failed: no verdict.
+    2. The rules or a judge's score have failed the answer: it fails.
+    3. A judgement is not ``ok``, or a judge's score has no value: no verdict.
+    4. The rules have passed the answer: it passes.
+    5. A rule's score has no value: no verdict.
+    6. A judge's score has passed the answer: it passes.
+    7. Nothing has a verdict: no verdict.
 
     Args:
         passed: The verdict of the rules, or None.

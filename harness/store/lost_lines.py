@@ -398,7 +398,10 @@ def check_resumable(folder: RunFolder, *, attempts: bool = False) -> set[str]:
 
 
 def remove_copies(folder: RunFolder) -> None:
-    """Remove repeated lines from the files of a locked run, if they have no other changes."""
+    """Remove repeated lines from a locked run's append-only files (`APPENDED_FILES`).
+
+    Files with other changes are left as they are.
+    """
     for name, state in recorded_states(folder.read_manifest()).items():
         path = folder.path / name
         if name in APPENDED_FILES and (n_copies := remove_copied_lines(path, state)):

@@ -90,7 +90,7 @@ def find_run(
     any_lost = any(not run.read_manifest() for run in variants)  # maybe those of other variants
     if len(named_variants) == 1 and not any_lost:
         if not removed:
-            _warn_of_former_runs(path.name, former, listed)
+            _warn_of_omitted_runs(path.name, former, from_last_run=listed is None)
         return named_variants[0]
     raise _missing_run(path, runs, former)
 
@@ -261,7 +261,7 @@ def find_variants(
     if removed:
         variants += former
     else:
-        _warn_of_former_runs(path.name, former, listed)
+        _warn_of_omitted_runs(path.name, former, from_last_run=listed is None)
     if len(variants) > 1:
         return variants
     remedy = ""
@@ -293,14 +293,16 @@ def _find_file_runs(
     return variants, former
 
 
-def _warn_of_former_runs(
-    base: str, runs: Sequence[RunFolder], listed: Collection[str] | None
-) -> None:
+def _warn_of_omitted_runs(base: str, runs: Sequence[RunFolder], *, from_last_run: bool) -> None:
+    """Warn of runs of variants that a run file lacks.
+
+    With ``from_last_run``, the variants are those that it had when it was last run.
+    """
     if not runs:
         return
     names = ", ".join(run.name for run in runs)
     reason = "has no such variant"
-    if listed is None:
+    if from_last_run:
         reason = "had no such variant when it was last run"
     logger.warning(f"Left out: {names}. The file of {base!r} {reason}. To include a run, name it.")
 

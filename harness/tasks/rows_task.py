@@ -43,6 +43,7 @@ from harness.scoring.checks import (
     row_checks,
     schema_files,
     target_fields,
+    turn_checks,
 )
 from harness.scoring.extraction import build_extraction
 from harness.scoring.patterns import PatternTooSlow
@@ -196,7 +197,7 @@ class RowsTask(Conversations):
         messages = self._messages(row, turns[0])
         if self._choices is not None:
             options = self._choices.note_prompt(options, messages[-1].content)
-        item = self._conversation(turns, messages, options)
+        item = self._conversation_item(turns, messages, options)
         user = self._played_users.find(row)
         if user is None:
             return item
@@ -205,24 +206,17 @@ class RowsTask(Conversations):
         before_last = self._turn_item(earlier_row, messages, checks)
         return replace(item, role=role, before_last=before_last)
 
-    def _conversation(
+    def _conversation_item(
         self, turns: Sequence[Row], messages: tuple[Message, ...], options: Any
     ) -> JsonlItem:
-        """Return the item of a conversation's first turn, whose prompt are the messages."""
-        *before, last = turns
-        checks = [row_checks(turn, self._shared) if "checks" in turn else () for turn in before]
-        is_unchecked = options is None and not any(checks)
-        if "checks" in last or self._shared or is_unchecked:
-            checks.append(row_checks(last, self._shared, self._judge_names))
-        else:
-            checks.append(())
+        """Return the item of a conversation's first turn, whose prompt is ``messages``."""
+        checks = turn_checks(turns, self._shared, self._judge_names, required=options is None)
         if any(checks) and self.needed_features:
             raise DataInvalid("'checks' cannot read log-likelihoods (task.choices).")
         items = list[JsonlItem]()
-        for turn, turn_checks in zip(turns, checks, strict=True):
-            if items:
-                messages = (Message("user", turn["content"]),)
-            items.append(self._turn_item(turn, messages, turn_checks, options))
+        for turn, checks_of_turn in zip(turns, checks, strict=True):
+            prompt = (Message("user", turn["content"]),) if items else messages
+            items.append(self._turn_item(turn, prompt, checks_of_turn, options))
         self._judges.check_criteria(items)
         return chain_turns(items)
 
@@ -369,8 +363,9 @@ class RowsTask(Conversations):
         options = instance.data.options
         if parser is None and options is None:
             for checker in map(self._rules.checker, instance.data.rules):
-                if parser is None and isinstance(checker, JsonSchemaChecker):
+                if isinstance(checker, JsonSchemaChecker):
                     parser = checker.extraction
+                    break
         try:
             answer = None if parser is None else parser.read(text)
             if self._choices is None:
@@ -382,9 +377,9 @@ class RowsTask(Conversations):
     def feedback(self, instance: RowInstance, text: str, scores: Mapping[str, Score]) -> str:
         """Return a message that says why checks failed, if any did."""
         failed = [score for score in scores.values() if score.passed is False]
-        if not failed and any(score.value is None for score in scores.values()):
-            return "That could not be checked. Please answer again, in a simpler form."
         if not failed:
+            if any(score.value is None for score in scores.values()):
+                return "That could not be checked. Please answer again, in a simpler form."
             return "That is right."
         reasons = [score.reason or "not as asked" for score in failed]
         if self._feedback is not None:
@@ -393,10 +388,11 @@ class RowsTask(Conversations):
         return f"That is not right yet:\n{lines}Please answer again."
 
     def reference(self, instance: RowInstance) -> str | None:
-        """Return a correct answer: the template ``gold`` rendered for the row.
+        """Return a correct answer to a row, or None if it has none.
 
-        Without a template, it is the first text that passes the checks, of the row's field
-        ``gold``, its target, or the field that a check names. It is None if none passes.
+        That is the rendered template ``gold``, which is not checked. Without a template, and in
+        turns before the last, it is the first text that passes the checks, from the row's field
+        ``gold``, its targets and, in the last turn, the fields that checks name.
         """
         candidates = self._candidates(instance.data)
         if self._gold is not None and not instance.data.next_turns:
@@ -450,7 +446,7 @@ class RowsTask(Conversations):
         """Return a row's criteria; in a task from `for_judge`, only those for its judge."""
         item = instance.data
         texts = self._judges.criteria(item.row, item.judges, self._judge)
-        return [Criterion(text) for text in texts]
+        return list(map(Criterion, texts))
 
     @override
     def judged_by(self, instance: RowInstance, judge: str) -> bool:

@@ -225,7 +225,10 @@ class _CpuMeter:
         self._cpu_s = time.process_time()
 
     def measure_share(self) -> float:
-        """Return the share since the last measurement, of which there is one per second at most."""
+        """Return the CPU time used per second of wall time (1.0: one full core).
+
+        It is measured at most once per second; calls in between return the last value.
+        """
         now = time.monotonic()
         elapsed_s = now - self._measured_at
         if elapsed_s >= 1:

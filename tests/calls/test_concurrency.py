@@ -10,7 +10,7 @@ from harness.calls.backend_layers import TimedCalls
 from harness.calls.concurrency import (
     INITIAL_LIMIT,
     MAX_PUSHED_BACK_SHARE,
-    MIN_SEARCH_ROUNDS,
+    MIN_PROBE_INTERVAL_ROUNDS,
     AdaptiveLimit,
     ConcurrencyLimiter,
 )
@@ -363,7 +363,7 @@ def test_all_rejections_of_one_burst_count_as_one_failed_search() -> None:
     for others in range(15, 1, -1):
         limit.record_crowding(sent, sent + 1, others)
     assert limit.current == 2
-    rounds(limit, MIN_SEARCH_ROUNDS)
+    rounds(limit, MIN_PROBE_INTERVAL_ROUNDS)
     assert limit.current == 3
 
 

@@ -37,7 +37,7 @@ class Setting:
 
     async def run(self, backend: Scripted, workers: int = 4, calls: Calls | None = None) -> None:
         run_plan = plan(self.path, self.task, instances=self.instances, **self.options)
-        self.tally = Tally(run_plan.count()[1])
+        self.tally = Tally(run_plan.count_samples()[1])
         model = bound(backend, self.stop, calls=calls, slots=workers)
         with JsonLinesWriter(self.path) as writer:
 

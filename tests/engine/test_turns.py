@@ -197,10 +197,10 @@ def test_what_does_not_fit_a_conversation_is_refused(
     ):
         made = plan(tmp_path / "attempts.jsonl", task)
         with refused:
-            dataclasses.replace(made, run=run_file(**changes)).count()
+            dataclasses.replace(made, run=run_file(**changes)).count_samples()
 
 
 def test_a_backend_without_conversations_is_refused(tmp_path: Path) -> None:
     made = plan(tmp_path / "attempts.jsonl", Adding())
     with pytest.raises(ConfigError, match="single prompt"):
-        dataclasses.replace(made, features={"seed"}).count()
+        dataclasses.replace(made, features={"seed"}).count_samples()

@@ -64,7 +64,7 @@ def test_a_large_file_is_read_in_parts(tmp_path: Path) -> None:
     lines = AttemptLines(path, "followed")
     counted: list[int] = []
     while lines.read_more(1):
-        counted.append(len(lines.counted_attempts().draws))
+        counted.append(len(lines.counted_attempts().first_lost_draw))
     assert counted == [1, 2, 3, 3]  # the fourth line replaces the first
     assert_same(lines, path)
 

@@ -67,7 +67,7 @@ def arrays(counted: CountedAttempts) -> dict[str, NDArray[Any]]:
     return {
         **{name: getattr(table, name) for name in columns},
         **{name: getattr(table.instances, name) for name in ("digest", "cluster", "grouping")},
-        "draws": counted.draws,
+        "draws": counted.first_lost_draw,
         **{f"line {name}": values for name, values in counted.columns.items()},
         **{f"score {name}": values for name, values in table.scores.items()},
     }

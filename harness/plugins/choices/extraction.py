@@ -190,7 +190,7 @@ class ChoiceExtraction(OptionNames):
         numbers: The numbers by which the prompt names them, if it has no letters.
     """
 
-    expects: ClassVar[tuple[str, ...]] = ()
+    announcements: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, choices: Sequence[str], numbers: Sequence[str] = ()) -> None:
         super().__init__(choices)

@@ -67,7 +67,7 @@ class Variant:
 
     def weight(self, score: str) -> str:
         """Return the name of the score that tables weight ``score`` by, or "" if there is none."""
-        return self.display.weights.get(score, "")
+        return self.display.weight_names.get(score, "")
 
     def replies(self) -> RunReplies:
         """Read the run's replies from its file. Without a file, there are none."""

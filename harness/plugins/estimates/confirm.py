@@ -184,7 +184,7 @@ def _confirmed(job: Job) -> bool:
         return False
     planned = job.folder.progress()[1] or 0
     rounds = job.folder.read_config().rounds.max
-    return job.plan().count()[0] <= planned and job.run.rounds.max <= rounds
+    return job.plan().count_samples()[0] <= planned and job.run.rounds.max <= rounds
 
 
 def cost_text(cost: EstimateRange | None, models: Iterable[Model] = ()) -> str:

@@ -418,7 +418,7 @@ def count_work(
     ``key`` returns the id of a request's call, and ``cached`` whether the id is in the cache.
     ``references`` says whether to score the reference answers too.
     """
-    samples, owed_samples = plan.count()
+    samples, owed_samples = plan.count_samples()
     calls: set[str] = set()
     n_cached = 0
     first: tuple[Message, ...] | None = None

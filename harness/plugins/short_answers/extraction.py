@@ -43,7 +43,7 @@ class NumberExtraction:
     """An extraction of a reply's first or last number, without separators and currency."""
 
     take: MatchPosition
-    expects: ClassVar[tuple[str, ...]] = ()
+    announcements: ClassVar[tuple[str, ...]] = ()
 
     def read(self, text: str) -> ExtractedNumber:
         """Return the number as text.
@@ -80,7 +80,7 @@ class JsonExtraction:
         self._key = key
         self._path = key.split(".")
         self._take: MatchPosition = take
-        self.expects: tuple[str, ...] = (self._path[-1],)
+        self.announcements: tuple[str, ...] = (self._path[-1],)
         name = re.escape(self._path[-1])
         self._stated = re.compile(  # outside the object: result: 20, <result>20</result>
             rf"(?<![\w\"']){name}(?:\*\*|`)?\s{{0,3}}[:=>]\s{{0,3}}[\"'*`]*([^\s\"'*`<,;{{\[][^\n\"'*`<,;]*)",

@@ -164,7 +164,7 @@ class NoAnswerBlock(Unparseable):
 class BlockExtraction:
     """An extraction of a named kind of block from a reply, such as ``last_fence``."""
 
-    expects: tuple[str, ...] = ()
+    announcements: tuple[str, ...] = ()
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -308,3 +308,26 @@ def test_a_plug_in_that_fails_on_import_is_named_with_its_line(tmp_path: Path) -
     assert "task 't' cannot be imported (ValueError: no rows; third.py, line 3)" in words(
         ended.stdout
     )
+
+
+@pytest.mark.parametrize("site", ["local", "site-packages"])
+@pytest.mark.parametrize("call", ["json.loads('x')", "library.parse('x')"])
+def test_a_plug_in_that_fails_in_a_library_is_named_with_its_own_line(
+    tmp_path: Path, site: str, call: str
+) -> None:
+    libraries = tmp_path / "libraries" / "site-packages"
+    libraries.mkdir(parents=True)
+    (libraries / "library.py").write_text("def parse(text):\n    return int(text)\n")
+    install_plugin(tmp_path / site, f"import json, library\n\n{call}", {"tasks": {"t": "T"}})
+    path = os.pathsep.join([str(tmp_path / site), str(libraries)])
+    ended = harness("doctor", "--no-network", env=os.environ | {"PYTHONPATH": path})
+    assert "; third.py, line 3)" in words(ended.stdout)
+
+
+def test_a_plug_in_that_fails_in_another_of_its_files_is_named_with_that_file(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "rows.py").write_text("\n\n\nraise ValueError('no rows')\n")
+    install_plugin(tmp_path, "import rows", {"tasks": {"t": "T"}})
+    ended = harness("doctor", "--no-network", env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    assert "(ValueError: no rows; rows.py, line 4)" in words(ended.stdout)
